@@ -248,6 +248,7 @@ def _read_log_joint(log_joint: ArrayLike) -> Array:
 
 
 def _read_loss(loss: ArrayLike, classes: int) -> Array:
+    """Return a loss matrix (classes, actions); raise for another shape, NaN and ∞."""
     costs = floats(loss, "the loss matrix")
     if costs.ndim != 2 or costs.shape[0] != classes:
         raise ValueError(

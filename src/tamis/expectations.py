@@ -32,9 +32,9 @@ Function = Callable[[Any], ArrayLike]  # n draws → (n, ...)
 class Expectation:
     """An estimate and its standard error.
 
-    `effective` is the effective sample size: the number of draws if they are independent; for a chain the
-    number of independent draws with the same error, at most the chain's length, and the least of several
-    values; for weighted draws (Σw)² / Σw².
+    `effective` is the effective sample size. For independent draws it is their number. For a chain it is the
+    number of independent draws with the same error, at most the chain's length; if the function has several
+    values, it is the least of theirs. For weighted draws it is (Σw)² / Σw².
     """
 
     value: Array
@@ -184,11 +184,13 @@ def metropolis(
     return Chain(chain.reshape(draws, *point.shape), accepted / draws)
 
 
+# The fraction of proposals to accept: 0.44 is best in one dimension, 0.234 in many (Roberts et al. 1997).
+_TARGET_ACCEPTANCE = 0.3
+_STEPS_PER_UPDATE = 100  # steps of the warm-up from one update of the proposals' covariance to the next
+
+
 class _RandomWalk:
     """Random-walk Metropolis: the chain's current point, and the adaptive distribution of its proposals."""
-
-    target = 0.3  # accepted fraction: 0.44 is best in one dimension, 0.234 in many (Roberts et al. 1997)
-    interval = 100  # steps before the chain's covariance is first used for proposals, and between updates
 
     def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
         self.point = start
@@ -216,12 +218,15 @@ class _RandomWalk:
         return False
 
     def adapt(self, step: int, accepted: bool) -> None:
-        """Adapt the length of steps to the accepted fraction, and their covariance to that of the chain."""
-        self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - self.target)
+        """Adapt the length of proposed steps, and their covariance, after step number `step`, from 0.
+
+        The length follows the fraction of accepted proposals, and the covariance follows that of the chain.
+        """
+        self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - _TARGET_ACCEPTANCE)
         change = self.point - self._mean
         self._mean = self._mean + change / (step + 1)
         self._scatter += np.outer(change, self.point - self._mean)
-        if (step + 1) % self.interval == 0:
+        if (step + 1) % _STEPS_PER_UPDATE == 0:
             covariance = self._scatter / step
             ridge = 1e-6 * np.diag(np.diag(covariance))
             if (np.diag(covariance) > 0).all():
@@ -231,8 +236,9 @@ class _RandomWalk:
 def _estimate_variance_of_mean(values: Array) -> tuple[float, float]:
     """Return the variance of the mean of dependent draws (n,), and the effective sample size.
 
-    By Geyer's (1992) initial monotone sequence: the true sums of two successive autocovariances are positive
-    and decrease. Their estimates are added until one is not positive, each reduced to the least before it.
+    The method is Geyer's (1992) initial monotone sequence: the true sums of two successive autocovariances
+    are positive and decrease. So their estimates are added up to the first that is not positive, and each is
+    reduced to the least estimate before it.
     """
     n = len(values)
     centred = values - values.mean()

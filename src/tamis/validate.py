@@ -105,6 +105,7 @@ def split(
 
 
 def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
+    """Assign whole groups to folds, as `split` says."""
     keys, index = Keys.of(groups)
     _refuse_unless_one_per_row(len(index), n, "groups")
     if len(keys) < folds:

@@ -196,6 +196,15 @@ def test_models_of_parts_merge_to_nearly_the_whole(classes: int) -> None:
     assert_allclose(first.coef_std_, whole.coef_std_, rtol=0.1)
 
 
+def test_explanations_of_a_merged_model_are_relative_to_the_mean_of_all_rows() -> None:
+    rows, labels = drawn(2, 300)
+    rows[:100] += 1.0
+    first, second = LogisticRegression(), LogisticRegression()
+    first.fit(rows[:100], labels[:100]).merge(second.fit(rows[100:], labels[100:]))
+    at_mean = first.explain(rows.mean(axis=0, keepdims=True))
+    assert_allclose(at_mean.contributions, 0.0, atol=1e-12)
+
+
 def test_models_of_other_things_do_not_merge() -> None:
     rows, labels = drawn()
     model = LogisticRegression().fit(rows, labels)

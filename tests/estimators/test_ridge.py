@@ -43,3 +43,17 @@ def test_what_is_given_is_taken_and_few_ratings_choose_nothing() -> None:
 def test_a_word_that_is_no_ridge_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got ridge='auto', expected a number above 0, or 'validated'"):
         tamis.MatrixFactorization(ridge="auto").fit(*drawn(3, 0.5))  # type: ignore[arg-type]
+
+
+def test_the_sweeps_before_draws_use_the_ridge_in_the_unit_of_the_ratings() -> None:
+    pairs, y = drawn(4, 0.5, n=300)
+    kind: dict[str, Any] = {"method": "gibbs", "n_draws": 2, "burn_in": 0, "random_state": 0}
+    small = tamis.MatrixFactorization(3, ridge=0.5, **kind).fit(pairs, y)
+    large = tamis.MatrixFactorization(3, ridge=16.0, **kind).fit(pairs, 32.0 * y)
+    np.testing.assert_allclose(large.predict(pairs), 32.0 * small.predict(pairs), rtol=1e-5, atol=1e-5)
+
+
+def test_draws_report_the_ridge_of_the_sweeps_before_them() -> None:
+    pairs, y = drawn(5, 0.5, n=300)
+    model = tamis.MatrixFactorization(3, method="gibbs", n_draws=2, burn_in=0, random_state=0).fit(pairs, y)
+    assert model.ridge_ == pytest.approx(0.15 * y.std())

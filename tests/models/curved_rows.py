@@ -36,7 +36,7 @@ def design_of(values: Array, intercept: bool = True, as_sparse: bool = False, ce
 
 def outputs_of(response: Response) -> int:
     """Rows of parameters."""
-    return int(response.contrasts.shape[1])
+    return int(response.expansion.shape[1])
 
 
 def near(response: Response, rng: np.random.Generator, d: int, intercept: bool = True) -> Array:
@@ -80,7 +80,7 @@ def drawn(
     offsets = rng.uniform(-0.2, 0.2, n) if moved else None
     truth = near(response, rng, d, intercept)
     if isinstance(response, Softmax):
-        scores = design.scores(response.contrasts @ truth.reshape(-1, d + intercept))
+        scores = design.scores(response.expansion @ truth.reshape(-1, d + intercept))
         chances = response.probabilities(scores).cumsum(axis=1)
         targets = (rng.random((n, 1)) > chances[:, :-1]).sum(axis=1).astype(np.float64)
         return LinearRows(design, targets, weights, offsets)

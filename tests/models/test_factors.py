@@ -18,7 +18,7 @@ from tamis.models.factors import (
     Ratings,
     TimeScale,
     ranking,
-    sweep,
+    run_sweeps,
 )
 from tamis.protocols import iterate
 
@@ -55,7 +55,7 @@ def test_no_sweep_raises_the_objective(
     ratings = simulated(seed, 12, 9, 0.5, bins, weighted)
     solver = Alternating(rank, ridge, offset_ridge)
     start = solver.start(ratings, np.random.default_rng(seed))
-    path = [at.objective for at in islice(sweep(solver, ratings, start), 8)]
+    path = [at.objective for at in islice(run_sweeps(solver, ratings, start), 8)]
     assert path[0] <= solver.evaluate(ratings, start).objective * (1.0 + 1e-9)
     assert (np.diff(path) <= 1e-9 * np.abs(path[:-1]) + 1e-10).all()
 
@@ -67,7 +67,7 @@ def test_no_sweep_over_deeds_raises_the_objective(seed: int, confidence: float) 
     ratings = replace(ratings, values=np.abs(ratings.values))
     solver = Implicit(3, 0.1, confidence)
     start = solver.start(ratings, np.random.default_rng(seed))
-    path = [at.objective for at in islice(sweep(solver, ratings, start), 8)]
+    path = [at.objective for at in islice(run_sweeps(solver, ratings, start), 8)]
     assert (np.diff(path) <= 1e-9 * np.abs(path[:-1])).all()
 
 
@@ -75,7 +75,7 @@ def test_deeds_are_least_squares_over_all_pairs() -> None:
     ratings = simulated(3, 8, 6, 0.4)
     ratings = replace(ratings, values=np.abs(ratings.values))
     solver = Implicit(2, 0.1, 5.0)
-    at = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0)))).factors
+    at = next(run_sweeps(solver, ratings, solver.start(ratings, np.random.default_rng(0)))).factors
     sure, liked = np.ones((8, 6)), np.zeros((8, 6))
     sure[ratings.user_index, ratings.item_index] += 5.0 * ratings.values
     liked[ratings.user_index, ratings.item_index] = 1.0
@@ -95,7 +95,7 @@ def test_deeds_are_least_squares_over_all_pairs() -> None:
 def test_some_rows_are_solved_as_among_all() -> None:
     ratings = simulated(1, bins=2, weighted=True)
     solver = Alternating(3)
-    at = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0)))).factors
+    at = next(run_sweeps(solver, ratings, solver.start(ratings, np.random.default_rng(0)))).factors
     some = np.array([7, 2, 19])
     np.testing.assert_allclose(
         solver.solve_users(ratings, at, some), solver.solve_users(ratings, at)[some], atol=1e-13
@@ -111,7 +111,7 @@ def test_sweeps_over_shards_are_those_over_all_ratings(solver: Alternating | Imp
     ratings = simulated(4, bins=3 if isinstance(solver, Alternating) else 0, weighted=True)
     ratings = replace(ratings, values=np.abs(ratings.values))
     first = np.arange(len(ratings)) % 3 == 0
-    begin = next(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0))))
+    begin = next(run_sweeps(solver, ratings, solver.start(ratings, np.random.default_rng(0))))
     parts = [ratings.select(first), ratings.select(~first)]
     for step, one in islice(
         zip(iterate(solver, parts, begin), iterate(solver, [ratings], begin), strict=True), 3
@@ -179,7 +179,9 @@ def test_the_ridge_grows_with_the_ratings_and_begins_with_five() -> None:
 def test_offsets_of_time_are_found() -> None:
     ratings = simulated(2, 60, 40, 0.5, bins=4)
     solver = Alternating(2, 0.05, 1.0)
-    at = list(islice(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0))), 15))[-1].factors
+    at = list(islice(run_sweeps(solver, ratings, solver.start(ratings, np.random.default_rng(0))), 15))[
+        -1
+    ].factors
     seen = at.time_offsets - at.time_offsets.mean()
     np.testing.assert_allclose(seen, np.linspace(-1.0, 1.0, 4), atol=0.2)
 
@@ -205,7 +207,7 @@ def test_what_is_unknown_adds_nothing() -> None:
 def test_draws_have_the_noise_of_the_data() -> None:
     ratings = simulated(5, 80, 60, 0.5)
     solver = Alternating(2)
-    start = list(islice(sweep(solver, ratings, solver.start(ratings, np.random.default_rng(0))), 5))[
+    start = list(islice(run_sweeps(solver, ratings, solver.start(ratings, np.random.default_rng(0))), 5))[
         -1
     ].factors
     model = Gibbs(2, np.random.default_rng(1))

@@ -42,7 +42,7 @@ def test_d1_the_logit_undoes_the_sigmoid() -> None:
     shares = np.array([1e-300, 1e-12, 0.1, 0.5, 0.9])
     assert_allclose(sigmoid(logit(shares)), shares, rtol=1e-12)
     assert_allclose(logit(shares), np.log(shares / (1.0 - shares)), atol=1e-12)
-    assert_allclose(Bernoulli().score(shares), logit(shares), rtol=1e-14)
+    assert_allclose(Bernoulli().link_function(shares), logit(shares), rtol=1e-14)
 
 
 def test_d1_sigmoid_and_logit_are_those_of_scipy_at_every_size() -> None:
@@ -268,7 +268,7 @@ def test_d5_of_a_canonical_link_the_information_is_the_variance(family: str) -> 
     kind = make_response(family)
     scores = np.array([0.3, 1.0, 2.5])
     assert_allclose(kind.information(scores), kind.variance(kind.mean(scores)), rtol=1e-12)
-    assert_allclose(kind.score(kind.mean(scores)), scores, rtol=1e-12)
+    assert_allclose(kind.link_function(kind.mean(scores)), scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize("family", CANONICAL)

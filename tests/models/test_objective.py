@@ -177,7 +177,7 @@ def test_columns_far_from_zero_are_taken_about_their_mean_where_an_intercept_mak
 @each_form
 def test_the_extent_is_that_of_the_longest_row_and_the_largest_numbers(as_sparse: bool) -> None:
     values = np.array([[3.0, 0.0], [0.0, -7.0], [2.0, 4.0]])
-    reach, extent = design_of(values, True, as_sparse).extent()
+    reach, extent = design_of(values, True, as_sparse).find_reach_and_extent()
     assert reach == pytest.approx(np.sqrt(50.0))
     assert extent.tolist() == [3.0, 7.0, 1.0]
 
@@ -185,7 +185,7 @@ def test_the_extent_is_that_of_the_longest_row_and_the_largest_numbers(as_sparse
 def test_one_sparse_row_of_many_columns_has_no_empty_lane() -> None:
     columns = 300_000
     row = Sparse(np.array([0, columns]), np.arange(columns), np.linspace(-2.0, 1.0, columns), columns)
-    norm, largest = SparseDesign.of(row, intercept=True).extent()
+    norm, largest = SparseDesign.of(row, intercept=True).find_reach_and_extent()
     assert_allclose(norm, np.sqrt(np.square(row.values).sum() + 1.0))
     assert largest.max() == 2.0
     assert largest[-1] == 1.0

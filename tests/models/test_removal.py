@@ -183,3 +183,14 @@ def test_the_two_class_response_is_the_binary_one() -> None:
     rows, labels = drawn(0, 2)
     state: Any = LogisticRegression().fit(rows, labels).state_.fit
     assert isinstance(state.response, Bernoulli)
+
+
+@each_number
+def test_explanations_are_relative_to_the_mean_of_the_rows_that_are_left(classes: int) -> None:
+    rows, labels = drawn(7, classes)
+    model = LogisticRegression().fit(rows + 2.0, labels)
+    model.unlearn_approximately(rows[50:] + 2.0, labels[50:])
+    mean_row = rows[:50].mean(axis=0, keepdims=True) + 2.0
+    at_mean = model.explain(mean_row, for_=1, against=0)
+    assert_allclose(at_mean.contributions, 0.0, atol=1e-12)
+    assert_allclose(at_mean.prior, at_mean.log_odds)

@@ -94,7 +94,7 @@ def _expected(kind: Response, mean: float, value: Callable[[float], float]) -> f
 def test_link_and_mean_undo_each_other(pair: Pair) -> None:
     kind = make_response(*pair)
     scores = np.array([scores_of(kind, score) for score in (-1.5, 0.0, 0.4, 2.0)])
-    assert_allclose(kind.score(kind.mean(scores)), scores, atol=1e-14)
+    assert_allclose(kind.link_function(kind.mean(scores)), scores, atol=1e-14)
 
 
 @each
@@ -106,7 +106,7 @@ def test_likelihoods_are_scipys(pair: Pair, scatter: float) -> None:
     y = np.array([target_of(kind, share) for share in np.linspace(0, 1, 7)])
     known = law(kind, kind.mean(scores), scatter)
     expected = known.logpdf(y) if kind.has_dispersion else known.logpmf(y)
-    assert_allclose(kind.log_likelihoods(scores, y, scatter), expected, rtol=1e-12, atol=1e-13)
+    assert_allclose(kind.log_likelihood_by_score(scores, y, scatter), expected, rtol=1e-12, atol=1e-13)
 
 
 @each
@@ -117,7 +117,7 @@ def test_deviances_compare_with_a_perfect_fit(pair: Pair) -> None:
     mean = kind.mean(scores)
     perfect = np.zeros(7) if kind.family == "bernoulli" else kind.log_likelihood(y, y, 1.0)
     lost = 2.0 * (perfect - kind.log_likelihood(mean, y, 1.0))
-    assert_allclose(kind.deviances(scores, y), lost, rtol=1e-10, atol=1e-12)
+    assert_allclose(kind.deviance_by_score(scores, y), lost, rtol=1e-10, atol=1e-12)
     assert_allclose(kind.pearson_squares(scores, y), (y - mean) ** 2 / kind.variance(mean), rtol=1e-10)
 
 
@@ -128,7 +128,7 @@ def test_nothing_is_lost_of_large_counts_and_near_certainties() -> None:
     assert_allclose(
         poisson.log_likelihood(np.array([1e9]), y, 1.0), stats.norm(1e9, 1e9**0.5).logpdf(y), rtol=1e-6
     )
-    assert_allclose(bernoulli.deviances(np.array([60.0]), np.zeros(1)), 120.0)
+    assert_allclose(bernoulli.deviance_by_score(np.array([60.0]), np.zeros(1)), 120.0)
     assert_allclose(bernoulli.pearson_squares(np.array([60.0]), np.zeros(1)), np.exp(60.0))
 
 
@@ -154,7 +154,7 @@ def test_the_likeliest_dispersion_is_scipys() -> None:
     y = np.random.default_rng(0).gamma(3.0, 2.0, size=400)
     shape, _, scale = stats.gamma.fit(y, floc=0)
     mean = float(shape * scale)
-    total = float(kind.deviances(np.full(400, np.log(mean)), y).sum())
+    total = float(kind.deviance_by_score(np.full(400, np.log(mean)), y).sum())
     assert_allclose(1.0 / estimate_dispersion("mle", kind, 0.0, total, 400.0, 399.0), shape, rtol=1e-5)
 
 
@@ -170,7 +170,7 @@ def test_scores_out_of_range_have_an_infinite_loss() -> None:
     scores: Array = np.array([-1.0, 0.0])
     assert np.isinf(kind.loss(scores, y)[0]).all()
     assert np.isinf(kind.mean(scores)).all()
-    assert np.isinf(kind.deviances(scores, y)).all()
+    assert np.isinf(kind.deviance_by_score(scores, y)).all()
 
 
 def test_a_gamma_has_the_mean_and_variance_of_the_logarithm() -> None:

@@ -20,7 +20,7 @@ from tamis.basis.placement import Placement, Range
 from tamis.inputs import refuse_empty_array
 from tamis.tables import Table, runs
 
-Functions = dict[str, Any]  # a description of functions, by types that a file can hold
+Functions = dict[str, Any]  # a description of functions, of types that a file can hold
 
 BIAS = "1"  # the name of the column of ones
 _CELLS = 1 << 15  # input values that are expanded at a time, few enough for the cache
@@ -67,8 +67,8 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             ones = [np.ones((len(part), 1))] if functions["bias"] else []
             block = np.concatenate([*ones, *self._expand(functions, part)], axis=1)
             if result is None:
-                kind = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-                result = np.empty((table.rows, block.shape[1]), dtype=kind)
+                dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+                result = np.empty((table.rows, block.shape[1]), dtype=dtype)
             with np.errstate(over="ignore"):
                 result[rows] = block
             if not np.isfinite(result[rows]).all():
@@ -100,19 +100,21 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def define_functions(self, values: Array, span: Range) -> Functions:
         """Describe the functions that follow from the parameters, the rows (n, d) and the ranges.
 
-        The entry "bias" is whether a column of ones comes first.
+        A subclass returns the same keys for all parameters. One of them is "bias": whether a column of ones
+        comes first, which this class adds.
         """
         raise NotImplementedError
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
-        """Yield the values of the functions at some rows, in blocks (n, k)."""
+        """Yield the values of the functions at rows (n, d), in blocks of some functions (n, k)."""
         raise NotImplementedError
 
     def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
-        """Yield the names of the functions, in the order of `_expand`."""
+        """Yield the names of the functions, in the order of `_expand`; `names` are those of the d columns."""
         raise NotImplementedError
 
     def _learn(self, X: object, fresh: bool) -> Self:
+        """Learn from rows; with `fresh`, forget the ranges of those learned before."""
         table, values = _read(X) if fresh else self._read_next(X)
         span = Range.of(values)
         if not fresh:
@@ -160,9 +162,9 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Restore the state that `describe_state` returned; raise TypeError if it is not of this class."""
         span, functions = Range(state["low"], state["high"]), state["plan"]
         if not isinstance(functions, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
-            raise TypeError("no ranges")
+            raise TypeError("the state holds no ranges of columns")
         if functions.keys() != type(self)().define_functions(span.low[None], span).keys():
-            raise TypeError("its functions are of another kind")
+            raise TypeError("the state describes functions of another class")
         self.n_features_in_ = len(span.low)
         if state["names"] is not None:
             self.feature_names_in_ = np.array(state["names"], dtype=object)

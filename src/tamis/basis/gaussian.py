@@ -36,7 +36,8 @@ class GaussianBasis(CentredBasis):
     centres : the number of centres per column; or their places: (k,), the same in each column, or (k, d) for
         a radial basis
     placed : how a number of centres is placed: "evenly" from the least to the largest value, or at
-        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 about it
+        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 around its
+        value
     width : None for the spacing of the centres: the mean distance to both neighbours, in a radial basis the
         distance to the nearest one, and for a single centre the length of the range. Or a number, or an array
         that broadcasts to (k, d): one per column (d,), one per centre (k, 1)

@@ -69,7 +69,8 @@ def place_functions(
 
     `given` is an array of places, or the number of places; a number of places is chosen from the rows
     `values` (n, d) or their ranges `span`, as `placed` says. Equal places, such as quantiles of a column with
-    ties, become one place; at least `least` are returned. `what` is the parameter's name in error messages.
+    ties, become one place. If fewer than `least` are left, places are chosen evenly. `what` is the
+    parameter's name in error messages.
 
     >>> rows = np.array([[0.0], [1.0], [1.0], [4.0]])
     >>> [

@@ -38,7 +38,7 @@ class PolynomialBasis(Basis):
     degree : the highest power; with interactions, the highest sum of powers of a product
     interactions : whether columns are multiplied with each other; if not, each is expanded by itself
     scale : "range" to scale the range of each column to −1 … 1 (a constant column gets a range of length 1
-        about it); None for no scaling; or (centre, half-width), each a number or (d,)
+        around its value); None for no scaling; or (centre, half-width), each a number or (d,)
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 

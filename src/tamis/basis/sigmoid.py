@@ -23,7 +23,8 @@ class SigmoidBasis(CentredBasis):
     centres : the number of centres per column; or their places: (k,), the same in each column, or (k, d),
         one column of places per column of the data
     placed : how a number of centres is placed: "evenly" from the least to the largest value, or at
-        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 about it
+        "quantiles" (equal quantiles give one centre). A constant column gets a range of length 1 around its
+        value
     width : None for the spacing of the centres: the mean distance to both neighbours, and for a single centre
         the length of the range. Or a number, or an array that broadcasts to (k, d): one per column (d,), one
         per centre (k, 1)

@@ -33,7 +33,7 @@ class SplineBasis(Basis):
         in each column, or (k, d), one column of places per column of the data
     degree : the degree of the polynomials between knots: 0 for steps, 1 for straight lines, 3 for cubics
     placed : how a number of knots is placed: "evenly" from the least to the largest value, or at "quantiles"
-        (equal quantiles give one knot). A constant column gets a range of length 1 about it
+        (equal quantiles give one knot). A constant column gets a range of length 1 around its value
     extrapolation : how the functions continue beyond the first and the last knot: "constant" with their value
         there, "linear" with their value and slope there, or "periodic", so that they repeat and join smoothly
     include_bias : whether all functions are kept, for models without an intercept
@@ -67,7 +67,7 @@ class SplineBasis(Basis):
             "knots": knots,
             "degree": degree,
             "extrapolation": self.extrapolation,
-            "all": bool(self.include_bias),
+            "all": bool(self.include_bias),  # whether the last function of each column is kept
             "bias": False,  # the functions sum to the column of ones
         }
         if any(_count_functions(functions, each) == 0 for each in knots):

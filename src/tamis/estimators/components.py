@@ -372,7 +372,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             raise ValueError(
                 f"got projections of {codes.shape[1]} columns, expected {components.count}, one per component"
             )
-        return components.rows(codes * components.scale if self.whiten else codes)
+        return components.reconstruct(codes * components.scale if self.whiten else codes)
 
     def score_samples(self, X: object) -> Array:
         """Return log p of each row under probabilistic PCA (n,); missing values are integrated out."""

@@ -439,7 +439,7 @@ class MatrixFactorization(Face[Recommender]):
         )
         return FitOptions(
             solver=solver,
-            search_ridge=search_ridge and not is_implicit and not is_gibbs,
+            search_ridge=search_ridge and not is_implicit,
             is_gibbs=is_gibbs,
             max_iter=check_integer("max_iter", self.max_iter, 1),
             tol=check_nonnegative("tol", self.tol),

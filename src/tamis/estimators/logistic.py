@@ -255,7 +255,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             self._choose_intercept_precision(),
             bool(self.fit_intercept),
         )
-        outputs = response.contrasts.shape[1]
+        outputs = response.expansion.shape[1]
         columns = rows.design.columns
         prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:

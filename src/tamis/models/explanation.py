@@ -49,7 +49,7 @@ class Contributions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(Contributions):
-    """Log-odds of one class against another, row by row, column by column.
+    """The log-odds of one class against another, split into contributions of columns, for each row.
 
     For each row, the sum of `contributions`, `rest` and `prior` is `log_odds`: log p(for_ | x) −
     log p(against | x), before `calibrate` divides it by a temperature.
@@ -119,7 +119,10 @@ def _find_most_probable(joint: Array) -> tuple[Indices, Indices]:
 
 
 def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
-    """(x − mean) · coefficients of each row (n, d), as `frame_like` returns it; if sparse, without mean."""
+    """Multiply rows (n, d) minus the mean (d,) by the coefficients of each row (n, d), element by element.
+
+    Of sparse rows, the mean is not subtracted. The terms are returned as `frame_like` returns them.
+    """
     if table.sparse is not None:
         rows = table.sparse.matrix()
         row = np.repeat(np.arange(len(coefficients)), np.diff(rows.indptr))

@@ -26,15 +26,15 @@ class BoundaryDisplay:
     (50, 50, 2)
     """
 
-    x: Array  # (grid,)
-    y: Array  # (grid,)
-    log_probabilities: Array  # (grid, grid, K): of rows, columns and classes
-    classes: tuple[Any, ...]  # K
+    x: Array  # (grid,): positions along the horizontal axis, of the first column
+    y: Array  # (grid,): positions along the vertical axis, of the second column
+    log_probabilities: Array  # (grid, grid, K): log p(class) for y, x and class
+    classes: tuple[Any, ...]  # the labels of the K classes
     rows: Array  # (n, 2)
     group: NDArray[np.int64] | None  # (n,): the class of each row, -1 where it has none
     means: Array | None  # (K, 2)
     covariances: Array | None  # (K, 2, 2)
-    names: tuple[str, str]
+    names: tuple[str, str]  # of the two columns
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
 

@@ -6,7 +6,8 @@ from typing import Any
 # Okabe and Ito (2008): distinct for all kinds of colour vision, and on most printers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A6A00", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-FOR, AGAINST, DARK, PALE = COLOURS[0], COLOURS[1], "#333333", "#999999"
+FOR, AGAINST = COLOURS[0], COLOURS[1]  # of evidence for a class, and against it
+DARK, PALE = "#333333", "#999999"  # of lines and marks that belong to no class
 
 
 def import_matplotlib(part: str = "pyplot") -> Any:
@@ -23,7 +24,8 @@ def make_axes(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any
     """Return these axes; if they are None, new ones in a new figure."""
     if ax is not None:
         return ax
-    return import_matplotlib().subplots(figsize=figsize, layout="constrained")[1]
+    _figure, axes = import_matplotlib().subplots(figsize=figsize, layout="constrained")
+    return axes
 
 
 def choose_colour(index: int) -> str:

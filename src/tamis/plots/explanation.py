@@ -28,10 +28,10 @@ class ExplanationDisplay:
     """
 
     labels: tuple[str, ...]  # of the bars, from the top: columns, then the parts that belong to no column
-    values: Array  # (bars,)
-    log_odds: float
-    for_: Any
-    against: Any
+    values: Array  # (bars,): their lengths with sign, in log-odds
+    log_odds: float  # the total
+    for_: Any  # the label of the class to whose side positive bars point
+    against: Any  # the label of the other class
     ax_: Any = field(default=None, init=False)
     figure_: Any = field(default=None, init=False)
 
@@ -39,8 +39,11 @@ class ExplanationDisplay:
     def from_explanation(
         cls, explanation: Explanation, row: int = 0, count: int = 10, ax: Any = None, **style: Any
     ) -> "ExplanationDisplay":
-        """Draw the strongest `count` columns of a row; `style` is passed to matplotlib's `barh`."""
-        return cls._make_display(explanation, row, count, {}).plot(ax, **style)
+        """Draw the `count` columns of a row with the largest contributions.
+
+        `style` is passed to matplotlib's `barh`.
+        """
+        return cls._make_display(explanation, row, count, cells={}).plot(ax, **style)
 
     @classmethod
     def from_estimator(
@@ -137,7 +140,7 @@ class ExplanationDisplay:
 
 
 def _format_cells(X: object, row: int, explanation: Explanation) -> dict[Any, str]:
-    """Return the values of the row, by the names of columns."""
+    """Return the text " = value" of each column of the row, by the column's name."""
     table = Table.of(X)
     index = range(table.rows)[row] if -table.rows <= row < table.rows else 0
     names = explanation.names if table.names is None else table.names

@@ -179,7 +179,7 @@ class ClassSums:
         names = tuple(self.sums.columns[j].name for j in places)
         labels = self._read_labels([value.label for value in counted])
         weights = np.array([value.rows for value in counted], dtype=np.float64)
-        own = block.of(tuple(range(len(places))))
+        own = block.with_columns(tuple(range(len(places))))
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
         )

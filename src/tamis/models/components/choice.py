@@ -82,7 +82,7 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
     total = sum(parts[1:], start=parts[0])
     width = total.first.shape[-1]
     d = width if columns is None else columns
-    span = spectrum(total.scatter)[1]
+    _, span = spectrum(total.scatter)
     r = span.shape[1]
     densities = np.full(max(d - 1, 1), -np.inf)
     if r:
@@ -97,7 +97,8 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
 def _score_fold(others: Moments, fold: Moments, span: Array | None) -> Array:
     """Σ w log p of the rows of a fold under the model of the others, for each number of directions (d − 1,).
 
-    With a basis `span` (d, r), densities are those of the coordinates in it: (r − 1,), or (1,) if r = 1.
+    With a basis `span` (d, r), densities are those of the coordinates in it: (r − 1,), or (1,) if r = 1. A
+    score is −∞ where a direction has no variance.
     """
     weight, freedom = float(fold.weight.value), float(others.weight.value) - 1.0
     if not freedom > 0:

@@ -117,7 +117,7 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedMoments:
-    """The expected moments of rows with gaps, given components, and the likelihood of the observed values."""
+    """The expected moments of all rows, given components, and the likelihood of the observed values."""
 
     moments: Moments
     log_likelihood: float  # Σ w log p; NaN where no components were given
@@ -192,15 +192,15 @@ def fit_gaps(gaps: Gaps, count: object, tol: float, max_iter: int, report: Calla
         statistic = step.statistic
         gain = likelihoods[-1] - likelihoods[-2] if len(likelihoods) > 1 else np.inf
         if gain <= tol * float(statistic.moments.weight.value):
-            return GapFit(statistic.moments, tuple(likelihoods), True)
-    return GapFit(statistic.moments, tuple(likelihoods), False)
+            return GapFit(statistic.moments, tuple(likelihoods), converged=True)
+    return GapFit(statistic.moments, tuple(likelihoods), converged=False)
 
 
 def impute(x: Array, components: Components) -> Array:
     """Fill each gap of rows (n, d) by its expectation, given the observed values of its row."""
     rows, gaps = x.copy(), Gaps.of(x)
     rows[np.isnan(x).all(axis=1)] = components.mean
-    rows[gaps.rows] = _Density.of(components).impute(gaps)[0]
+    rows[gaps.rows], _, _ = _Density.of(components).impute(gaps)
     return rows
 
 
@@ -210,7 +210,7 @@ def log_densities_with_gaps(x: Array, components: Components) -> Array:
     densities, gaps = np.zeros(len(x)), Gaps.of(x)  # a row without any value has the density 1
     is_complete = ~np.isnan(x).any(axis=1)
     densities[is_complete] = components.log_densities(x[is_complete])
-    densities[gaps.rows] = _Density.of(components).impute(gaps)[1]
+    _, densities[gaps.rows], _ = _Density.of(components).impute(gaps)
     return densities
 
 
@@ -226,17 +226,18 @@ class _Density:
     mean: Array  # (d,)
     factors: Array  # (K, d): covariance = factorsᵀ factors + noise · identity
     noise: float
-    has_noise: bool  # whether the noise is large enough for K × K matrices
+    has_noise: bool  # whether the noise is large enough for K × K matrices to be accurate
     covariance: Array | None  # (d, d); None if a pattern by itself is solved by K × K matrices
 
     @classmethod
     def of(cls, components: Components) -> "_Density":
+        """Make the density; a covariance that is nearly singular gets a little noise."""
         mean, variances = components.mean, components.variances
         noise = max(components.noise, _MIN_RELATIVE_VARIANCE * float(variances.mean()), 1e-300)
         factors = np.sqrt(np.maximum(variances - components.noise, 0.0))[:, None] * components.directions
         has_noise = bool(noise > _MIN_RELATIVE_NOISE * variances[0])
         if has_noise and 2 * components.count < len(mean):
-            return cls(mean, factors, noise, has_noise, None)
+            return cls(mean, factors, noise, has_noise, covariance=None)
         covariance = components.covariance()
         covariance[np.diag_indices(len(covariance))] += max(noise - components.noise, 0.0)
         return cls(mean, factors, noise, has_noise, covariance)

@@ -21,7 +21,7 @@ class HeldOutRows:
     spread: Array  # ‖x − mean‖²: the error of a model without components
     counts: Indices  # the number of components of the model
     fold: Indices  # the fold of the row, which the model did not learn
-    weights: Array | None = None
+    weights: Array | None = None  # of the rows, by which means are weighted
 
     @property
     def mean_log_density(self) -> float:
@@ -66,12 +66,12 @@ def cross_validate(
             components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
         else:
             components = model.infer(
-                parts - observe_table(table, model.exact, weights, None, fold_rows, _CELLS)
+                parts - observe_table(table, model.exact, weights, rows=fold_rows, cells=_CELLS)
             )
         for rows, x in table.dense_runs(_CELLS, fold_rows):
             along, errors[rows] = components.squares(x)
             densities[rows] = (
-                np.nan if components.is_flat else components.log_densities_of(along, errors[rows])
+                np.nan if components.is_flat else components.log_densities_from_squares(along, errors[rows])
             )
             spread[rows] = along.sum(axis=1) + errors[rows]
         counts[fold_rows] = components.count

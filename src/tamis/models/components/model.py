@@ -22,7 +22,7 @@ from tamis.stats import Moments
 from tamis.tables import Table, runs
 
 Indices = NDArray[np.int64]
-Count = int | float | str | None
+Count = int | float | str | None  # what `PrincipalComponents.count` may be
 FOLDS = 5  # the folds of the cross-validation that chooses the count "held-out"
 _LOG_2PI = float(np.log(2.0 * np.pi))
 # Up to this ratio of squared mean to total variance, the mean can be subtracted after the product: only two
@@ -79,7 +79,7 @@ class Components:
             np.matmul(x[rows] - self.mean, self.directions.T, out=codes[rows])
         return codes
 
-    def rows(self, codes: Array) -> Array:
+    def reconstruct(self, codes: Array) -> Array:
         """Reconstruct rows (n, d) from their codes (n, K)."""
         return np.asarray(codes @ self.directions + self.mean)
 
@@ -91,9 +91,9 @@ class Components:
     def log_densities(self, x: Array) -> Array:
         """log p(x) of rows (n, d) under the Gaussian (n,)."""
         self.refuse_flat()
-        return self.log_densities_of(*self.squares(x))
+        return self.log_densities_from_squares(*self.squares(x))
 
-    def log_densities_of(self, along: Array, outside: Array) -> Array:
+    def log_densities_from_squares(self, along: Array, outside: Array) -> Array:
         """log p(x) of rows (n,), from the two arrays that `squares` returns."""
         distances = along @ (1.0 / self.variances)
         if self.count < len(self.mean):
@@ -101,7 +101,7 @@ class Components:
         return np.asarray(-0.5 * (distances + self._log_scale()))
 
     def squares(self, x: Array) -> tuple[Array, Array]:
-        """For rows (n, d): squared codes (n, K), and ‖x − reconstruction‖² (n,)."""
+        """The squared codes (n, K) of rows (n, d), and their squared errors ‖x − reconstruction‖² (n,)."""
         along, outside = np.empty((len(x), self.count)), np.empty(len(x))
         for rows in runs(len(x), len(self.mean), _CELLS):
             residuals = x[rows] - self.mean
@@ -143,7 +143,7 @@ class Components:
     def draw(self, rng: np.random.Generator, n: int) -> Array:
         """Draw rows (n, d) from the Gaussian."""
         scale = np.sqrt(np.maximum(self.variances - self.noise, 0.0))
-        rows = self.rows(rng.normal(size=(n, self.count)) * scale)
+        rows = self.reconstruct(rng.normal(size=(n, self.count)) * scale)
         return np.asarray(rows + np.sqrt(self.noise) * rng.normal(size=rows.shape))
 
     @property
@@ -305,10 +305,11 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
 def decompose(
     statistic: Moments, count: Count = None, freedom: float | None = None, floor: float = 0.0
 ) -> Components:
-    """Decompose a scatter matrix divided by `freedom`, by default the weight − 1, into components.
+    """Decompose the scatter matrix of rows, divided by `freedom`, into components.
 
-    No variance is below `floor`. Variances below 1e-13 of the largest are rounding errors and become 0,
-    unless the columns' units explain the difference (see `linalg.spectrum`).
+    `freedom` is the weight − 1 by default. No variance is below `floor`. Variances below 1e-13 of the largest
+    are rounding errors and become 0, unless the columns' units explain the difference (see
+    `linalg.spectrum`).
     """
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
     freedom = check_freedom(weight) if freedom is None else freedom

@@ -39,7 +39,7 @@ class CentredRows:
 
     table: Table
     mean: Array  # (d,)
-    roots: Array | None  # (n,): √w; None if all weights are 1
+    root_weights: Array | None  # (n,): √w; None if all weights are 1
     weight: float  # the sum of the weights
 
     @classmethod
@@ -55,10 +55,11 @@ class CentredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of columns."""
         return self.table.rows, self.table.width
 
     def compute_gram(self) -> tuple[Array, float]:
-        """A Aᵀ (n, n), by blocks of columns; and its trace."""
+        """A Aᵀ (n, n), computed by blocks of columns, and its trace."""
         n, d = self.shape
         gram = np.zeros((n, n))
         for columns in runs(d, n, _CELLS):
@@ -67,7 +68,7 @@ class CentredRows:
         return gram, float(np.trace(gram))
 
     def multiply(self, right: Array) -> Array:
-        """A R (n, k)."""
+        """The product A · right (n, k), for `right` (d, k)."""
         shift = self.mean @ right
         if self.table.sparse is not None:  # sparse columns have a mean near zero, so that no digits cancel
             product = np.asarray(self.table.sparse.matrix() @ right - shift)
@@ -75,11 +76,11 @@ class CentredRows:
             product = np.empty((self.table.rows, right.shape[1]))
             for rows in runs(*self.shape, _CELLS):
                 product[rows] = (self.table.numbers()[rows] - self.mean) @ right
-        return product if self.roots is None else product * self.roots[:, None]
+        return product if self.root_weights is None else product * self.root_weights[:, None]
 
     def multiply_transposed(self, left: Array) -> Array:
-        """Aᵀ L (d, k)."""
-        scaled = left if self.roots is None else left * self.roots[:, None]
+        """The product Aᵀ · left (d, k), for `left` (n, k)."""
+        scaled = left if self.root_weights is None else left * self.root_weights[:, None]
         if self.table.sparse is not None:
             return np.asarray(self.table.sparse.matrix().T @ scaled - self.mean[:, None] * scaled.sum(axis=0))
         product = np.zeros((self.shape[1], left.shape[1]))
@@ -94,7 +95,9 @@ class CentredRows:
             block = self.table.numbers()[rows] if self.table.sparse is None else self.table.sparse.dense(rows)
             centred = block - self.mean
             squares = np.einsum("ij,ij->i", centred, centred)
-            total += float(squares.sum() if self.roots is None else np.square(self.roots[rows]) @ squares)
+            total += float(
+                squares.sum() if self.root_weights is None else np.square(self.root_weights[rows]) @ squares
+            )
         return total
 
     def _centre_columns(self, columns: slice) -> Array:
@@ -103,11 +106,14 @@ class CentredRows:
         else:
             block = self.table.numbers()[:, columns]
         centred = block - self.mean[columns]
-        return np.asarray(centred if self.roots is None else centred * self.roots[:, None])
+        return np.asarray(centred if self.root_weights is None else centred * self.root_weights[:, None])
 
 
 def choose_solver(name: str, rows: int, columns: int, count: Any) -> str:
-    """Return the solver's name; for "auto", prefer d × d sums ("moments") unless they take too much time."""
+    """Return the solver; "auto" is replaced by a choice by the numbers of rows, columns and components.
+
+    "moments" sums d × d products, to which later rows can be added; the others need all rows at once.
+    """
     refuse_unknown_solver(name)
     number = to_integer(count)
     if name != "auto":
@@ -156,21 +162,21 @@ def decompose_rows(
     rank = int((variances > 1e-13 * variances.max(initial=0.0)).sum())
     scores = None
     if count == "held-out" and fold is not None:
-        span = singular(centred.multiply_transposed(vectors[:, order[: max(rank, 1)]]).T)[1]
-        codes = replace(centred, roots=None).multiply(span.T)
+        _, span = singular(centred.multiply_transposed(vectors[:, order[: max(rank, 1)]]).T)
+        codes = replace(centred, root_weights=None).multiply(span.T)
         sums = Moments.observe(codes, weights, fold, form="full")
         scores = score_held_out([sums.at(key) for key in sums.keys or ()], d)
     count = count if scores is None else scores.best
     by_fraction = isinstance(count, float)
     k, _ = choose_count(count, variances, centred.weight, rank, d)
-    if by_fraction:
+    if by_fraction:  # all directions first
         k, _ = choose_count(None, variances, centred.weight, rank, d)
-    roots, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
+    singular_values, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
     if by_fraction:
         # The number is chosen by the reported variances, so that a ratio of these selects the same one.
-        largest = _make_components(centred, roots, directions, total, freedom)
+        largest = _make_components(centred, singular_values, directions, total, freedom)
         k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
-    components = _make_components(centred, roots[:k], directions[:k], total, freedom)
+    components = _make_components(centred, singular_values[:k], directions[:k], total, freedom)
     return components if scores is None else replace(components, scores=scores.log_densities)
 
 
@@ -204,14 +210,14 @@ def decompose_randomized(
         space = orthonormalize(centred.multiply(orthonormalize(centred.multiply_transposed(space))))
     # The last decomposition is of the rows' coordinates, so the variances are exact even in a rough subspace.
     span = orthonormalize(centred.multiply_transposed(space))
-    roots, rotation = singular(centred.multiply(span))
+    singular_values, rotation = singular(centred.multiply(span))
     directions = rotation[:k] @ span.T
-    components = _make_components(centred, roots[:k], directions, centred.sum_squares(), freedom)
+    components = _make_components(centred, singular_values[:k], directions, centred.sum_squares(), freedom)
     return replace(components, error=_bound_residual(centred, components.directions, rng))
 
 
 def _bound_residual(centred: CentredRows, directions: Array, rng: np.random.Generator) -> float:
-    """Bound the spectral norm of A (1 − VVᵀ) by its powers, in which the largest singular value dominates."""
+    """Bound the largest singular value of the residuals, as `decompose_randomized` says."""
     vectors, log_norm = rng.normal(size=(centred.shape[0], _BOUND_VECTORS)), 0.0
     for power in range(_BOUND_ITERATIONS + 1):
         if power:
@@ -228,10 +234,13 @@ def _bound_residual(centred: CentredRows, directions: Array, rng: np.random.Gene
 
 
 def _make_components(
-    centred: CentredRows, roots: Array, directions: Array, total: float, freedom: float
+    centred: CentredRows, singular_values: Array, directions: Array, total: float, freedom: float
 ) -> Components:
-    d, k = centred.shape[1], len(roots)
-    squares = np.where(roots > 1e-13 * roots.max(initial=0.0), np.square(roots), 0.0)
+    """Make the components of centred rows with these singular values; `total` is their sum of squares."""
+    d, k = centred.shape[1], len(singular_values)
+    squares = np.where(
+        singular_values > 1e-13 * singular_values.max(initial=0.0), np.square(singular_values), 0.0
+    )
     rest = max(total - float(squares.sum()), 0.0)
     rest = 0.0 if rest <= 1e-13 * total else rest  # smaller values are rounding errors
     return Components(

@@ -1,6 +1,6 @@
 """Latent factors of users and items."""
 
-from tamis.models.factors.alternating import Alternating, Factors, Sweep, sweep
+from tamis.models.factors.alternating import Alternating, Factors, Sweep, run_sweeps
 from tamis.models.factors.explanation import FactorExplanation, explain
 from tamis.models.factors.fitting import DEFAULT_RIDGE, FitHistory, FitOptions
 from tamis.models.factors.gibbs import Draw, Gibbs
@@ -36,5 +36,5 @@ __all__ = [
     "find_id",
     "find_ids",
     "fit_recommender",
-    "sweep",
+    "run_sweeps",
 ]

@@ -22,12 +22,12 @@ from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
-_SUBSPACE_ITERATIONS = 2  # to find the start
+_SUBSPACE_ITERATIONS = 2  # by which the singular vectors of the start are approximated
 # Added to the weight of each row, so that rows of few ratings shrink more (experiments/0008).
 _PSEUDO_WEIGHT = 5.0
 _NO_BINS: Array = np.zeros(0)  # the offsets of times of a model without bins of time
 
-P = TypeVar("P")
+P = TypeVar("P")  # a posterior: a `Sweep`, or a `Draw` of Gibbs sampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ class Sweep:
 
 
 class LevelAndTimeOffsets(Protocol):
-    """The terms of a predicted rating that are known when a row is solved: the level and offsets of times."""
+    """The terms of a predicted rating that belong to no user's or item's row: level and offsets of times."""
 
     @property
     def level(self) -> float:
@@ -141,9 +141,13 @@ def compute_rmse(ratings: Ratings, factors: Factors) -> float:
 
 
 class SweepModel(ABC):
-    """A model of ratings whose steps are sweeps: of explicit ratings, or of implicit ones."""
+    """A model of ratings, explicit or implicit, whose steps are sweeps."""
 
     __slots__ = ()
+
+    @abstractmethod
+    def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
+        """Return factors from which sweeps start; only the items' rows matter, as users are solved first."""
 
     def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
         """The ratings, given factors; nothing is summed yet."""
@@ -151,7 +155,7 @@ class SweepModel(ABC):
 
     @abstractmethod
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
-        """Make one sweep."""
+        """Make one sweep, with the users last; return the factors, and how well they fit."""
 
     def objective(self, statistic: RatingsGiven[Sweep]) -> float:
         """The objective of the sweep that was given to `observe`."""
@@ -169,21 +173,27 @@ class SweepModel(ABC):
 
     @abstractmethod
     def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
-        """The rows of one side (rows, k + 1), given those of the other."""
+        """The rows of one side (rows, k + 1), given those of the other.
+
+        `side` holds the ratings of the rows to solve. `other` are the rows of the other side, of which
+        `factors` has the level and the offsets of times.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Alternating(SweepModel):
-    """Alternating least squares: each step of `iterate` is a sweep over items, offsets of times and users.
+    """Alternating least squares of explicit ratings: each sweep solves items, offsets of times and users.
 
     Users are solved last, so that each user's row is the exact solution given the items. With `held_out`
     ratings, sweeps are evaluated by the error of these ratings.
     """
 
     rank: int
-    ridge: float = 0.1  # the ridge of a row's factors, per unit of the row's weight plus five
+    # The ridge of a row's factors per unit of the row's weight plus five; in the unit of the ratings, because
+    # the factors of users and of items are each in the unit's root.
+    ridge: float = 0.1
     offset_ridge: float = 5.0  # the ridge of each offset; infinity: there are no level and no offsets
-    held_out: Ratings | None = None
+    held_out: Ratings | None = None  # ratings by whose error sweeps are evaluated
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
         """Start with items in the directions of largest variance, estimated roughly, and offsets of zero.
@@ -306,10 +316,11 @@ def refuse_no_factors(given: P | None) -> P:
     return given
 
 
-def sweep(model: SweepModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
-    """Yield one sweep after the other, without end; first, the users are solved given the items."""
+def run_sweeps(model: SweepModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
+    """Make sweeps from the items of `start`, and yield the result of each, without end."""
     first = Sweep(replace(start, users=model.solve_users(ratings, start)))
-    return (step.posterior for step in iterate(model, (ratings,), first))
+    all_in_one_shard = (ratings,)
+    return (step.posterior for step in iterate(model, all_in_one_shard, first))
 
 
 # The type checker verifies by this assignment that Alternating has the methods of Iterative.

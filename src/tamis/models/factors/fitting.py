@@ -1,8 +1,9 @@
 """Fit factors to ratings by sweeps or draws, and choose the ridge.
 
-A solver computes one sweep: `Alternating` for explicit ratings, whose ridge can be searched, or `Implicit`
-for actions such as plays, whose ridge is fixed. If a solver has `held_out` ratings, `rmse` of its posteriors
-is the error of these; otherwise it is the error of the fitted ratings.
+A sweep solves the rows of all items, then those of all users. `Alternating` does so for explicit ratings, and
+its ridge can be searched; `Implicit` does so for implicit feedback (actions such as plays), with a fixed
+ridge. If a solver has `held_out` ratings, the `rmse` of a `Sweep` is the error of these ratings, otherwise
+that of the fitted ratings.
 """
 
 from collections.abc import Callable
@@ -13,22 +14,25 @@ from math import ceil, inf
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.factors.alternating import Alternating, sweep
+from tamis.models.factors.alternating import Alternating, run_sweeps
 from tamis.models.factors.gibbs import Draw, Gibbs
 from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-# The ridge for fewer ratings than _MIN_RATINGS; ridges are for ratings in units of their standard deviation.
+# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation; the ridge of a
+# solver is in the unit of the ratings. The default is for fewer ratings than _MIN_RATINGS, for the sweeps
+# before draws and for implicit feedback.
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
 _TRIAL_SWEEPS = 8  # sweeps with each candidate
 _HELD_OUT_FRACTION = 0.1  # the part of the ratings that is held out to compare ridges
 _MIN_RATINGS = 200  # with fewer ratings, the ridge is not searched
-_SWEEPS_BEFORE_DRAWS = 5  # at most: they find the factors with which draws start
-_PATIENCE = 3  # sweeps in a row without a smaller error of the held-out ratings, after which sweeps stop
+_SWEEPS_BEFORE_DRAWS = 5  # the largest number of sweeps that find the factors with which draws start
+# Sweeps stop after so many in a row that did not reduce the least error of the held-out ratings.
+_PATIENCE = 3
 
-Report = Callable[[], None]  # called after each step
+Report = Callable[[], None]  # called after each sweep or draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +40,22 @@ class FitOptions:
     """How factors are fitted."""
 
     solver: Solver
-    search_ridge: bool
+    search_ridge: bool  # whether `choose_ridge` replaces the solver's ridge
     is_gibbs: bool  # whether factors are drawn by Gibbs sampling instead of fitted by sweeps
-    max_iter: int  # the largest number of sweeps
-    tol: float  # sweeps stop when the objective falls by less than this fraction of itself
-    validation: float  # the fraction of the ratings that is held out to find the number of sweeps
+    max_iter: int  # the largest number of sweeps of one fit
+    # Sweeps stop when the objective falls by less than this fraction of itself. With `validation`, they stop
+    # when the error of the held-out ratings has not fallen by this fraction in `_PATIENCE` sweeps.
+    tol: float
+    # The fraction of the ratings that is held out to find the number of sweeps, in a fit of its own. It is 0
+    # for draws and for implicit feedback.
+    validation: float
     n_draws: int  # draws after the burn-in
     burn_in: int  # first draws, which are dropped because they depend on the start
     n_kept: int  # draws that the posterior holds, spread evenly over n_draws
 
     @property
     def max_steps(self) -> int:
-        """The number of sweeps and draws, at most."""
+        """The largest number of sweeps and draws of all fits together, with those that choose the ridge."""
         if self.is_gibbs:
             return min(self.max_iter, _SWEEPS_BEFORE_DRAWS) + self.burn_in + self.n_draws
         trials = len(_RIDGES) * min(self.max_iter, _TRIAL_SWEEPS) if self.search_ridge else 0
@@ -61,20 +69,21 @@ class FitHistory:
     sweeps: int  # the number of sweeps, or of draws with those of the burn-in
     train: Array  # (sweeps,): RMSE of the fitted ratings
     validation: Array | None = None  # (m,): RMSE of the held-out ratings, in each of m sweeps without these
-    # Whether sweeps stopped before `max_iter`, by the objective or by the held-out ratings; None for draws.
+    # Whether sweeps stopped by the criterion of `tol`, not because there were `max_iter`; None for draws.
     converged: bool | None = None
 
 
 def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
     """Return the solver with the ridge that best predicts a tenth of the ratings from the others.
 
-    With few ratings, it is the default ridge. Without a search, the solver is returned unchanged.
+    With few ratings, or if factors are drawn, it is the default ridge, in the unit of the ratings. If
+    `search_ridge` is False or feedback is implicit, the solver is returned unchanged.
     """
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):
         return solver
     scale = ratings.standard_deviation
-    if len(ratings) < _MIN_RATINGS:
+    if options.is_gibbs or len(ratings) < _MIN_RATINGS:
         return replace(solver, ridge=DEFAULT_RIDGE * scale)
     fitted, held_out = _hold_out(ratings, ceil(_HELD_OUT_FRACTION * len(ratings)), rng)
     start = solver.start(fitted, rng)
@@ -82,8 +91,8 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
     for ridge in _RIDGES:  # the error is assumed to have one minimum: stop at the first ridge that is worse
         trial = replace(solver, ridge=ridge * scale, held_out=held_out)
         held_out_errors = []
-        for posterior in islice(sweep(trial, fitted, start), min(options.max_iter, _TRIAL_SWEEPS)):
-            held_out_errors.append(posterior.rmse)
+        for result in islice(run_sweeps(trial, fitted, start), min(options.max_iter, _TRIAL_SWEEPS)):
+            held_out_errors.append(result.rmse)
             report()
         errors[trial.ridge] = min(held_out_errors)
         if errors[trial.ridge] > min(errors.values()):
@@ -94,7 +103,7 @@ def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator
 def fit_factors(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Fit by sweeps or by draws, as the options say; `options.solver` has the ridge (see `choose_ridge`)."""
+    """Fit by sweeps or by draws; `options.solver` already has the ridge that `choose_ridge` returned."""
     if options.is_gibbs:
         return _fit_by_draws(options, ratings, rng, report)
     if options.validation and isinstance(options.solver, Alternating):
@@ -116,9 +125,9 @@ def _fit_by_sweeps(
     start = options.solver.start(ratings, rng)
     errors: list[float] = []
     factors, converged, last_objective = start, False, inf
-    for posterior in islice(sweep(options.solver, ratings, start), options.max_iter):
-        factors, objective = posterior.factors, posterior.objective
-        errors.append(posterior.rmse)
+    for result in islice(run_sweeps(options.solver, ratings, start), options.max_iter):
+        factors, objective = result.factors, result.objective
+        errors.append(result.rmse)
         report()
         if last_objective - objective <= options.tol * abs(objective) and options.tol:
             converged = True
@@ -142,8 +151,8 @@ def _fit_with_early_stopping(
     trial = replace(solver, held_out=held_out)
     held_out_errors: list[float] = []
     best, sweeps_since_best, converged = inf, 0, False
-    for posterior in islice(sweep(trial, fitted, trial.start(fitted, rng)), options.max_iter):
-        held_out_errors.append(posterior.rmse)
+    for result in islice(run_sweeps(trial, fitted, trial.start(fitted, rng)), options.max_iter):
+        held_out_errors.append(result.rmse)
         report()
         sweeps_since_best = 0 if held_out_errors[-1] < best * (1.0 - options.tol) else sweeps_since_best + 1
         best = min(best, held_out_errors[-1])
@@ -153,9 +162,9 @@ def _fit_with_early_stopping(
     number = int(np.argmin(held_out_errors)) + 1
     factors = start = solver.start(ratings, rng)
     errors = []
-    for posterior in islice(sweep(solver, ratings, start), number):
-        factors = posterior.factors
-        errors.append(posterior.rmse)
+    for result in islice(run_sweeps(solver, ratings, start), number):
+        factors = result.factors
+        errors.append(result.rmse)
         report()
     history = FitHistory(number, np.array(errors), np.array(held_out_errors), converged)
     return FactorPosterior.from_factors(factors), history
@@ -167,22 +176,21 @@ def _fit_by_draws(
     """Draw factors, starting from a few sweeps; the first draws are dropped."""
     unit = ratings.standard_deviation
     ratings = replace(ratings, values=ratings.values / unit)
-    factors = start = options.solver.start(ratings, rng)
-    for posterior in islice(
-        sweep(options.solver, ratings, start), min(options.max_iter, _SWEEPS_BEFORE_DRAWS)
-    ):
-        factors = posterior.factors
+    solver = replace(options.solver, ridge=options.solver.ridge / unit)
+    factors = start = solver.start(ratings, rng)
+    for result in islice(run_sweeps(solver, ratings, start), min(options.max_iter, _SWEEPS_BEFORE_DRAWS)):
+        factors = result.factors
         report()
     draws: list[Draw] = []
     errors: list[float] = []
     count = min(options.n_kept, options.n_draws)
     kept_draws = np.linspace(options.n_draws / count, options.n_draws, count).round().astype(np.int64)
     kept_steps = set((options.burn_in + kept_draws).tolist())
-    model = Gibbs(options.solver.rank, rng)
-    steps = iterate(model, (ratings,), model.start(ratings, factors))
+    model, all_in_one_shard = Gibbs(solver.rank, rng), (ratings,)
+    steps = iterate(model, all_in_one_shard, model.start(ratings, factors))
     for step in islice(steps, options.burn_in + options.n_draws):
         errors.append(unit * step.posterior.rmse)
         report()
-        if step.number in kept_steps:
+        if step.number in kept_steps:  # the number of the first step is 1
             draws.append(step.posterior)
     return FactorPosterior.from_draws(draws, unit), FitHistory(len(errors), np.array(errors))

@@ -38,7 +38,7 @@ class RowPrior:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """One draw of all parameters."""
+    """One draw of all parameters from their posterior."""
 
     factors: Factors
     precision: float  # of the noise of a rating of weight 1
@@ -56,8 +56,8 @@ class Gibbs:
 
     rank: int
     rng: np.random.Generator
-    strength: float = 1.0  # of the prior of a side's mean row: its number of pseudo-observations
-    scale: float = 1.0  # prior variance of a factor; ratings are to be in units of their standard deviation
+    strength: float = 1.0  # the number of pseudo-observations in the prior of a side's mean row
+    scale: float = 1.0  # prior variance of a factor, for ratings in units of their standard deviation
 
     def start(self, ratings: Ratings, factors: Factors) -> Draw:
         """Combine the factors with a draw of the noise; the priors of rows are flat until the first step."""
@@ -113,7 +113,10 @@ def draw_rows(
     prior: RowPrior,
     rng: np.random.Generator,
 ) -> Array:
-    """Draw the rows of one side (rows, k + 1), given the other side and the noise."""
+    """Draw the rows of one side (rows, k + 1), given those of the other side and the noise's precision.
+
+    `targets` (n,) are the ratings of the side without the level and the offsets of times.
+    """
     weights = precision * side.weights
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)
@@ -125,10 +128,10 @@ def draw_rows(
         weights * targets,
         make_features(other),
         ridge,
-        prior.precision,
-        pull,
-        noise,
-        np.ascontiguousarray(other[:, -1]),
+        base=prior.precision,
+        pull=pull,
+        noise=noise,
+        other_offsets=np.ascontiguousarray(other[:, -1]),
     )
 
 

@@ -22,9 +22,9 @@ from tamis.protocols import Iterative
 class Implicit(SweepModel):
     """Alternating least squares over all pairs, with an action or without; no level and no offsets."""
 
-    rank: int
-    ridge: float = 0.1
-    confidence: float = 40.0
+    rank: int  # the number of factors
+    ridge: float = 0.1  # of each factor of a row
+    confidence: float = 40.0  # the confidence that an action of value 1 adds to that of a pair without one
 
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
         """Start with small random factors of items."""
@@ -70,7 +70,7 @@ class Implicit(SweepModel):
         with threads.one_blas_thread:
             shared_gram = features.T @ features
         rows = kernels.solve_rows(
-            side.indptr, side.other_index, confidence, pulls, features, ridge, shared_gram
+            side.indptr, side.other_index, confidence, pulls, features, ridge, base=shared_gram
         )
         if not np.isfinite(rows).all():
             raise ValueError(

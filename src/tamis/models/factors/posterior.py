@@ -26,7 +26,9 @@ from tamis.models.factors.gibbs import Draw, RowPrior, draw_rows
 from tamis.models.factors.implicit import Implicit
 from tamis.models.factors.ratings import Indices, Ratings
 
-Stack = NDArray[np.float64] | NDArray[np.float32]  # one set of factors is float64, draws are float32
+# Rows of users or items, with an axis of draws first; one set of factors is float64, several draws are
+# float32.
+Stack = NDArray[np.float64] | NDArray[np.float32]
 Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
@@ -179,7 +181,8 @@ class FactorPosterior:
         """The expected row of an unknown user or item (draws, k + 1)."""
         if self.hyperparameters is None:
             return np.zeros((1, self.users.shape[2]))
-        return self.hyperparameters.select_priors(side)[0]
+        mean, _ = self.hyperparameters.select_priors(side)
+        return mean
 
     def with_unknown_row(
         self, indices: Indices, side: SideName, rng: np.random.Generator | None
@@ -192,7 +195,7 @@ class FactorPosterior:
             return self, indices
         row = self.make_unknown_row(side)
         if rng is not None:
-            precision = self.hyperparameters.select_priors(side)[1]
+            _, precision = self.hyperparameters.select_priors(side)
             roots = Cholesky.of(precision, "precision of the factors").inverse_factor()
             row = row + np.einsum("dk,dkj->dj", rng.standard_normal(row.shape), roots)
         rows: Stack = self.users if side == "users" else self.items
@@ -241,11 +244,11 @@ def find_mixture_quantile(means: Array, scale: Array, probability: float) -> Arr
         low, high = np.where(shortfall > 0.0, x, low), np.where(shortfall > 0.0, high, x)
         density = (np.exp(-0.5 * z * z) / scale).mean(axis=0) / np.sqrt(2.0 * np.pi)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            step = x + shortfall / density
+            newton = x + shortfall / density
         is_accepted = (
-            (low <= step) & (step <= high) & (np.abs(step - x) <= np.maximum(0.5 * length, tolerance))
+            (low <= newton) & (newton <= high) & (np.abs(newton - x) <= np.maximum(0.5 * length, tolerance))
         )
-        following = np.where(is_accepted, step, 0.5 * (low + high))
+        following = np.where(is_accepted, newton, 0.5 * (low + high))
         x, length = following, np.abs(following - x)
         if (length <= tolerance).all():
             break

@@ -12,6 +12,7 @@ from tamis.arrays import Array
 from tamis.stats import Keys
 
 Indices = NDArray[np.int64]
+# What becomes of several ratings of one user and item: see `Entries.merge_duplicates`.
 Duplicates = Literal["refuse", "mean", "last", "sum"]
 
 
@@ -199,7 +200,8 @@ class Entries:
         """Merge the ratings of each pair of user and item into one.
 
         The policy "last" takes the rating with the latest time or, without times, the last one of the input.
-        Under every policy, the weight and the time are those of that rating. If `users` is None, all ratings
+        "mean" takes the weighted mean, and "sum" the sum without weights; "refuse" raises an error. Under
+        every other policy, the weight and the time are those of that rating. If `users` is None, all ratings
         belong to one user, whom errors do not name.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")

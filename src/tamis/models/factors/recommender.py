@@ -56,12 +56,12 @@ class Query:
 class Recommender:
     """Ratings, and the factors that were fitted to them."""
 
-    users: Keys
-    items: Keys
-    entries: Entries
+    users: Keys  # their ids
+    items: Keys  # their ids
+    entries: Entries  # the ratings, with indices into `users` and `items`
     solver: Solver
     posterior: FactorPosterior
-    times: TimeScale | None
+    times: TimeScale | None  # None if time does not enter the model
     low: float  # the smallest rating
     high: float  # the largest rating
     history: FitHistory = field(default_factory=lambda: FitHistory(0, np.zeros(0)))
@@ -178,8 +178,8 @@ class Recommender:
     ) -> FoldedUser:
         """Solve the row of a user with these ratings of known items, without adding the user."""
         time = None if self.times is None else np.full(len(item), self.times.newest)
-        entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, None, time)
-        entries = entries.merge_duplicates(duplicates, None, self.items)
+        entries = Entries(np.zeros(len(item), dtype=np.int64), item, value, time=time)
+        entries = entries.merge_duplicates(duplicates, users=None, items=self.items)
         user = np.zeros(1, dtype=np.int64)
         rows = self.posterior.solve_rows("users", self.solver, self.weigh(entries, 1), user, rng)
         return FoldedUser(rows[:, 0], entries, self.items)
@@ -233,7 +233,7 @@ class Recommender:
         ]
         if folded:
             distinct = {id(folded_user): folded_user for _, folded_user in folded if len(folded_user.entries)}
-            index = {name: posterior.users.shape[1] + i for i, name in enumerate(distinct)}
+            index = {identity: posterior.users.shape[1] + i for i, identity in enumerate(distinct)}
             rows: list[Any] = [folded_user.rows[:, None] for folded_user in distinct.values()]
             posterior = replace(posterior, users=np.concatenate([posterior.users, *rows], axis=1))
             for row, folded_user in folded:
@@ -342,10 +342,11 @@ class Recommender:
         unknown = self.posterior.make_unknown_row("users").astype(self.posterior.users.dtype)
         if any(isinstance(user, FoldedUser) for user in users):
             known = [self._gather_user(user) for user in users]
-            rows: Any = np.stack([unknown if one is None else one[0] for one in known], axis=1)
-            seen = [np.empty(0, dtype=np.int64) if one is None else one[1] for one in known]
-            counts = np.array([len(items) for items in seen])
-            is_unknown, items = np.array([one is None for one in known]), np.concatenate(seen)
+            is_unknown = np.array([one is None for one in known])
+            nothing_seen = np.empty(0, dtype=np.int64)
+            all_rows, seen = zip(*(one or (unknown, nothing_seen) for one in known), strict=True)
+            rows: Any = np.stack(all_rows, axis=1)
+            counts, items = np.array([len(each) for each in seen]), np.concatenate(seen)
         else:
             index = find_ids(self.users, users, "user")
             side = self.ratings.by_user

@@ -25,7 +25,7 @@ class TimeScale:
     period: float | None = None  # each period is divided into the bins; if None, the span is
     # The end of the span that is divided into bins, if newer ratings were added later.
     end: float | None = None
-    dates: bool | None = None  # whether times are dates, as days since 1970; None in files of older versions
+    dates: bool | None = None  # whether times are dates, in days since 1970; None in files of older versions
 
     def extend(self, newest: float) -> "TimeScale":
         """The scale after newer ratings: ages count from the newest rating, and bins do not change."""

@@ -71,7 +71,7 @@ class Responsibilities:
     """The posterior probability of each class for each row, times the row's weight."""
 
     keys: Keys
-    values: Array  # (n, K): the probability of the class, times the weight of the row
+    values: Array  # (n, K)
 
     def take(self, rows: NDArray[np.int64]) -> "Responsibilities":
         """Select these rows."""
@@ -84,7 +84,7 @@ class Block(ABC, Generic[E, S]):
 
     kind: ClassVar[str]  # the family's name, as users write it
     needs_all_rows: ClassVar[bool] = True  # whether EM starts from all rows, since a sample may lack values
-    takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions of the user
+    takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions that a user gives
 
     columns: tuple[int, ...] | None = None  # indices of columns in the table; all of them if None
     estimate: Estimate = "mean"
@@ -96,10 +96,17 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def encode(self, table: Table, learn: bool = True) -> E:
-        """Check the block's columns and encode them; rows to learn are checked more strictly."""
+        """Check the block's columns and encode them; raise ValueError for values that it cannot store.
+
+        With `learn`, a block also refuses values that its family does not have, such as negative counts;
+        without it, most blocks give them probability zero.
+        """
 
     def admits(self, values: Array) -> bool:
-        """Whether it is certain that rows of numbers (n, d) can be learned without an error."""
+        """Whether it is certain that these numbers (n, d) can be learned without an error.
+
+        Rows for which it returns False are checked by `encode`.
+        """
         return False
 
     @abstractmethod
@@ -110,10 +117,10 @@ class Block(ABC, Generic[E, S]):
         weights: Array | None = None,
         given: "Density[E] | None" = None,
     ) -> S:
-        """Sum the rows by label, exactly, or by responsibilities, which contain the weights.
+        """Sum the rows by label, exactly, or by responsibilities.
 
-        `given` is the density from which the responsibilities were computed; a block may impute missing
-        values by it.
+        The responsibilities contain the weights, and `weights` (n,) is then None. `given` is the density from
+        which the responsibilities were computed; a block may impute missing values by it.
         """
 
     def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> S:
@@ -134,7 +141,10 @@ class Block(ABC, Generic[E, S]):
         return False
 
     def invert_precisions(self, precisions: ArrayLike, k: int, width: int) -> Array:
-        """Invert the precisions with which EM starts: the covariances of k classes and `width` columns."""
+        """Invert the precisions with which EM starts, for k classes and `width` columns.
+
+        The result has the shape of the precisions, which depends on the type of covariance.
+        """
         raise TypeError(f"{self.kind} columns have no precisions, expected a block that takes means")
 
     def fill_missing(self, rows: E) -> E:
@@ -154,7 +164,10 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def infer(self, statistic: S, keys: Keys) -> "Density[E]":
-        """Infer the density in each class of `keys`, which include the keys of the statistic."""
+        """Infer the density in each class of `keys`.
+
+        They include the keys of the statistic; a class without rows gets a density, too.
+        """
 
     @abstractmethod
     def refuse_impossible(self, statistic: S) -> None:
@@ -166,7 +179,7 @@ class Block(ABC, Generic[E, S]):
 
     @property
     def type_of_draws(self) -> type[np.generic]:
-        """The type to which values that are drawn for a column of integers or flags are converted."""
+        """The type to which drawn values of a column of integers or flags are converted."""
         return np.float64
 
     def sums_like(self, other: "Block[Any, Any]") -> bool:
@@ -204,7 +217,7 @@ class Block(ABC, Generic[E, S]):
             raise ValueError("the sparse matrix holds inf, expected finite numbers: correct that row")
         return rows
 
-    def of(self, columns: tuple[int, ...]) -> Self:
+    def with_columns(self, columns: tuple[int, ...]) -> Self:
         """Return the block for other columns."""
         return replace(self, columns=columns)
 
@@ -229,8 +242,8 @@ class Expectation(NamedTuple):
     """The result of an expectation step of one block."""
 
     statistic: Sums
-    weight: Array  # (K,)
-    log_likelihood: float
+    weight: Array  # (K,): of the rows of each class
+    log_likelihood: float  # Σ w log p(row)
 
 
 class Preparation(Protocol):
@@ -261,22 +274,34 @@ class Density(ABC, Generic[E]):
 
     @abstractmethod
     def scores(self, rows: E) -> Array:
-        """log p(x | class), all columns together, (n, K); missing values are left out."""
+        """log p(x | class) of each row (n, K), with all columns together; missing values are left out.
+
+        It is −∞ where a row is impossible in a class.
+        """
 
     @abstractmethod
     def contrasts(self, rows: E, for_: int, against: int) -> "Contrast":
-        """log p(x | class `for_`) − log p(x | class `against`), column by column; classes are indices."""
+        """log p(x | class `for_`) − log p(x | class `against`), column by column; classes are indices.
+
+        A value with zero probability in both classes contributes 0.
+        """
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
-        """Draw one row for each class index in `group`: d columns (n,)."""
+        """Draw one row for each class index in `group` (n,); return a list of the d columns, each (n,)."""
 
     @abstractmethod
     def log_evidence(self) -> float:
-        """log p(columns | classes), with the parameters integrated out."""
+        """log p(columns | classes) of the learned rows, with the parameters integrated out.
+
+        Raise `NoEvidenceError` if the prior is improper.
+        """
 
     def with_parameters(self, means: Array | None, covariances: Array | None) -> "Density[E]":
-        """The density with other means and covariances, if it has such parameters."""
+        """The density with other means (K, d) and covariances; itself if it has no such parameters.
+
+        None keeps a parameter. The shape of the covariances is that of the density.
+        """
         return self
 
 
@@ -285,7 +310,7 @@ class ColumnDensity(Density[E]):
 
     @abstractmethod
     def _log_terms(self, rows: E, k: int) -> Array:
-        """log p of each value in a class (n, d); 0 where it is missing."""
+        """log p of each value (n, d) in the class of index k; 0 where it is missing."""
 
     def scores(self, rows: E) -> Array:
         return np.stack([self._log_terms(rows, k).sum(axis=1) for k in range(len(self.keys))], axis=1)

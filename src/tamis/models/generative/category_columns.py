@@ -25,15 +25,16 @@ _MAX_RANGE = 1 << 16  # up to this range, integers are encoded without a diction
 class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
-    One Tally (a statistic of counts) holds all columns; its terms are pairs (index of a column, value). A
-    value that was never learned has a count of 0 in every class; without pseudo-counts it is ignored.
+    One Tally (a statistic of counts) holds all columns; its terms are pairs (index in the block of a column,
+    value). A value that was never learned has a count of 0 in every class; without pseudo-counts it is
+    ignored.
     """
 
     kind: ClassVar[str] = "categorical"
 
     alpha: float = 1.0  # the pseudo-count of each value
     numbered: bool = False  # whether all integers from 0 to the largest seen are values, as in scikit-learn
-    least: ArrayLike | None = None  # the least number of values (min_categories), one for all columns or each
+    least: ArrayLike | None = None  # the least number of values of all columns, or of each (min_categories)
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.column_indices(table)
@@ -241,9 +242,9 @@ class Grid:
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """Build the grid; None if some value is not an integer, or their range is too large."""
+        """Build the grid; return None if some value is not an integer, or a column has too many integers."""
         grids, least, widths = [], [], []
-        for keys, table, rest in zip(values, tables, absent, strict=True):
+        for keys, table, log_unseen in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
             if not named or not all(map(_is_integer, named)):
                 return None
@@ -251,7 +252,7 @@ class Grid:
             start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1
             if width > _MAX_RANGE:
                 return None
-            cells = np.repeat(rest[None, :], width + 1, axis=0)
+            cells = np.repeat(log_unseen[None, :], width + 1, axis=0)
             cells[numbers - start] = table.T
             grids.append(cells)
             least.append(start)
@@ -260,7 +261,10 @@ class Grid:
         return cls(np.array(least), np.array(widths), offsets, np.ascontiguousarray(np.concatenate(grids)))
 
     def find_cells(self, codes: NDArray[np.int64], least: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cell of each code in its column of the grid; code 0 stands for `least`; -1 (missing) stays."""
+        """The cell of each code in its column of the grid; -1 (missing) stays -1.
+
+        The code 0 stands for the value `least` of the column.
+        """
         cells = codes + (least - self.least)
         is_unseen = (cells < 0) | (cells >= self.widths)
         if is_unseen.any() or (codes < 0).any():
@@ -322,11 +326,11 @@ class Values(Density[Codes]):
     keys: Keys
     terms: Keys  # pairs of column and value
     layout: Layout
-    logs: Array  # (K, terms)
+    logs: Array  # (K, terms): log p of each term
     absent: Array  # (d, K): log p of a value that was never learned
     term_counts: Array  # (K, terms)
-    alpha: float
-    sizes: NDArray[np.int64]  # (d,)
+    alpha: float  # the pseudo-count of each value
+    sizes: NDArray[np.int64]  # (d,): the number of values that each column can have
 
     @cached_property
     def values(self) -> tuple[Keys, ...]:
@@ -374,11 +378,11 @@ class Values(Density[Codes]):
             if j >= len(self.values):  # no value of this column was learned
                 tables.append(np.zeros((len(keys), len(self.keys))))
                 continue
-            values, table, rest = self.values[j], self.tables[j], self.absent[j]
+            values, table, log_unseen = self.values[j], self.tables[j], self.absent[j]
             if keys == values:
                 tables.append(table.T)
                 continue
-            extended = np.concatenate([table, rest[:, None]], axis=1)
+            extended = np.concatenate([table, log_unseen[:, None]], axis=1)
             # -1 selects the last entry: log p of an unseen value.
             tables.append(extended[:, values.find(keys)].T)
         offsets = np.concatenate([[0], np.cumsum([len(keys) for keys in rows.keys])]).astype(np.int64)

@@ -108,7 +108,10 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
 
 
 def _find_unless_auto(choice: object, where: str) -> Family | None:
-    """Find the family; None if it is to be chosen by the kind of a column's values."""
+    """Find the family; return None if it is to be chosen by the kind of a column's values.
+
+    `where` is the end of the error's message, which says where the choice was given.
+    """
     return None if isinstance(choice, str) and choice == AUTO else find_family(choice, where)
 
 
@@ -124,4 +127,4 @@ def make_blocks(
     blocks = {label: make_block(family, options) for label, family in members.items()}
     if len(blocks) == 1 and not any(isinstance(block, CategoryColumns) for block in blocks.values()):
         return blocks  # without a list of columns, so that the block reads sparse rows as they are
-    return {label: block.of(tuple(columns[label])) for label, block in blocks.items()}
+    return {label: block.with_columns(tuple(columns[label])) for label, block in blocks.items()}

@@ -14,8 +14,8 @@ from tamis.models.generative.model import Encoded, Posterior
 Indices = NDArray[np.int64]
 
 
-class Contributions(NamedTuple):
-    """Terms whose sum is the log-odds of each row."""
+class LogOddsParts(NamedTuple):
+    """The parts whose sum is the log-odds of each row."""
 
     terms: Any  # (n, d), columns in the order of the data; a sparse matrix if the rows are one
     rest: Array  # (n,): terms that belong to no single column
@@ -29,7 +29,7 @@ def compute_contributions(
     for_: Indices,
     against: Indices,
     width: int,
-) -> Contributions:
+) -> LogOddsParts:
     """The contributions of `width` columns to the log-odds of class `for_` over `against`, of each row.
 
     `for_` and `against` (n,) are indices of classes.
@@ -46,13 +46,13 @@ def compute_contributions(
             columns = blocks[name].columns
             block_terms = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
             terms[:, list(range(width) if columns is None else columns)] = block_terms
-    return Contributions(terms, rest, np.where(np.isnan(prior), 0.0, prior))
+    return LogOddsParts(terms, rest, np.where(np.isnan(prior), 0.0, prior))
 
 
 def _contrast_rows(
     posterior: Posterior, rows: Encoded, for_: Indices, against: Indices
 ) -> dict[str, Contrast]:
-    """The log-odds (contrast) of each block, between the two classes of each row."""
+    """The log-odds of each block, between the two classes of each row."""
     pairs, pair_index = np.unique(np.stack([for_, against], axis=1), axis=0, return_inverse=True)
     if len(pairs) == 1:
         return posterior.contrasts(rows, int(pairs[0, 0]), int(pairs[0, 1]))

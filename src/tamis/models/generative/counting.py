@@ -25,7 +25,10 @@ class NoEvidenceError(ValueError, AttributeError):
 
 
 def are_counts(values: Array) -> bool:
-    """Whether all values are finite and at least 0: as unsigned integers, the bits of others are larger."""
+    """Whether all values are finite and at least 0; also False if there is a −0.
+
+    The bits of all other floats, read as unsigned integers, are at least those of ∞.
+    """
     return not values.size or bool(values.view(np.uint64).max() < _INFINITY_BITS)
 
 
@@ -43,7 +46,7 @@ def check_pseudo_counts(alpha: ArrayLike | float, columns: int) -> Array:
 
 
 def sum_counts(rows: Rows, labels: Labels, weights: Array | None) -> Tally:
-    """Σ w x by label, exactly: weight (K,), total (K, d)."""
+    """Σ w (K,) and Σ w x (K, d) by label, exactly, without labels of no weight."""
     if not isinstance(rows, Sparse):
         return Tally.observe(rows, weights, labels)
     return Tally(
@@ -73,7 +76,10 @@ def sum_weights(labels: Labels, weights: Array | None) -> Exact:
 
 
 def refuse_negative_counts(values: Array, table: Table, columns: Sequence[int]) -> None:
-    """Raise for the first count below zero, naming its row and column if the rows are dense."""
+    """Raise for the first count below zero, naming its row and column if the rows are dense.
+
+    `values` are (n, d), or the stored values (m,) of sparse rows.
+    """
     index = np.argwhere(values < 0)[0].tolist()
     position = "" if len(index) == 1 else f" in row {index[0]} of {table.describe(columns[index[1]])}"
     raise ValueError(
@@ -95,7 +101,10 @@ def refuse_negative_sums(statistic: Tally) -> None:
 
 
 def score_linearly(rows: Rows, table: Array, has_zeros: bool = True) -> Array:
-    """rows (n, d) · tableᵀ (d, K), with 0 · −∞ = 0; `has_zeros`: whether the table may hold log 0 = −∞."""
+    """The product of rows (n, d) and tableᵀ (d, K), with 0 · −∞ = 0.
+
+    `has_zeros` says whether the table may hold log 0 = −∞.
+    """
     matrix: Any = rows.matrix() if isinstance(rows, Sparse) else rows
     if not has_zeros:
         return np.asarray(matrix @ table.T)
@@ -108,7 +117,7 @@ def score_linearly(rows: Rows, table: Array, has_zeros: bool = True) -> Array:
 
 
 def multiply_columns(rows: Rows, factors: Array) -> Any:
-    """x_j · factor_j of each row (n, d), with 0 · ∞ = 0; the result is sparse if the rows are."""
+    """Multiply each column by its factor (d,), with 0 · ∞ = 0; the result is sparse if the rows are."""
     if isinstance(rows, Sparse):
         sparse = rows.matrix()
         sparse.data = _multiply_nonzero(rows.values, factors[rows.indices])

@@ -54,9 +54,9 @@ _CELLS = 1 << 20  # array elements (features, responsibilities or log p(x, class
 class History:
     """The log-likelihoods of a run of EM."""
 
-    log_likelihoods: tuple[float, ...]  # of all rows, under the posterior before each step
+    log_likelihoods: tuple[float, ...]  # Σ w log p of all rows, under the posterior before each step
     weight: float  # the sum of the weights of all rows
-    converged: bool  # whether the last step changed the log-likelihood by less than the tolerance
+    converged: bool  # whether the last step changed the mean log-likelihood per row by less than `tol`
 
     @property
     def iterations(self) -> int:
@@ -187,7 +187,7 @@ class Initial:
     Means and covariances are those of the Gaussian columns, all together.
     """
 
-    weights: Array | None = None  # (K,)
+    weights: Array | None = None  # (K,): the probabilities of the components
     means: Array | None = None  # (K, d)
     covariances: Array | None = None  # (K, d, d) full, (d, d) tied, (K, d) diag, (K,) spherical
 
@@ -234,6 +234,7 @@ class Initial:
 
 
 def _check_weights(given: ArrayLike, k: int) -> Array:
+    """Return the probabilities of k components; raise unless they are probabilities that sum to 1."""
     values = check_array("weights_init", given, (k,))
     if (values < 0).any():
         raise ValueError(f"weights_init holds {values.min():g}, expected probabilities between 0 and 1")
@@ -279,7 +280,10 @@ def start_shards(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Posterior:
-    """Do what `start` does for rows in shards; `sample` has the rows that `draw_row_numbers` selects."""
+    """Find a first posterior, as `start` does, for rows in shards.
+
+    `sample` has the rows that `draw_row_numbers` selects.
+    """
     given = Initial() if initial is None else initial
     needs_all = _needs_all_rows(model)
     if needs_all and method == "random" and given.means is None:
@@ -512,7 +516,7 @@ def run_best(
     method: Method = "kmeans",
     initial: Initial | None = None,
 ) -> Outcome:
-    """Run EM from several starts and return the outcome with the largest final log-likelihood."""
+    """Run EM from several starts, and return the outcome with the largest last log-likelihood."""
     if tries < 1:
         raise ValueError(f"got tries={tries}, expected at least 1")
     outcomes = (

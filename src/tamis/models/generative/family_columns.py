@@ -117,7 +117,7 @@ class FamilyColumns(Block[Array, Tally]):
         return Members(keys, self.family, members, prior, class_sums)
 
     def _pseudo_observations(self, pooled: Tally) -> tuple[Array, Array]:
-        """Weight (d,) and total (d, k) of the prior."""
+        """The weight and the total of the prior, which broadcast to (K, d) and (K, d, k)."""
         if self.prior is not None:
             return self.prior.weight.value, self.prior.total.value
         return self.family.default_prior(self.alpha, pooled.weight.value, pooled.total.value)
@@ -158,12 +158,12 @@ class FamilyDensity(ColumnDensity[Array]):
     """The log-density of each column in each class; the base of `Members` and `Integrated`."""
 
     family: ConjugateFamily
-    prior: tuple[Array, Array]  # weight (K, d), total (K, d, k)
-    class_sums: Tally  # (K, d)
+    prior: tuple[Array, Array]  # its weight (K, d) and total (K, d, k)
+    class_sums: Tally  # of the observations: weight (K, d) and total (K, d, k)
 
     @abstractmethod
     def _log_densities(self, values: Array, k: int) -> Array:
-        """log p of the values (n, d) in a class."""
+        """log p of the values (n, d) in the class of index k."""
 
     def _log_terms(self, rows: Array, k: int) -> Array:
         missing = np.isnan(rows)

@@ -21,7 +21,7 @@ from tamis.models.generative.block import (
     Responsibilities,
     refuse_strength,
 )
-from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedRows, sum_columns
+from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedGaussianRows, sum_columns
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
@@ -31,7 +31,7 @@ _LOG_2_PI = float(np.log(2.0 * np.pi))
 
 
 def can_square(values: Array) -> bool:
-    """Whether sums of squares of these values are far from the largest float; not if any value is NaN."""
+    """Whether sums of squares of these values are far from the largest float; False if a value is NaN."""
     return bool(np.abs(values).max() < _MAX_SQUARABLE)
 
 
@@ -84,8 +84,8 @@ class GaussianColumns(Block[Array, Moments]):
     def add_row(self, statistic: Moments, row: Array, label: Hashable, weight: float) -> Moments | None:
         return statistic.add_row(row[0], label, weight)
 
-    def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
-        return PreparedRows.of(rows, weights)
+    def prepare(self, rows: Array, weights: Array | None) -> PreparedGaussianRows | None:
+        return PreparedGaussianRows.of(rows, weights)
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         class_sums = statistic.over(keys)
@@ -97,7 +97,7 @@ class GaussianColumns(Block[Array, Moments]):
         if has_empty:
             mean, variance = np.where(is_empty, 0.0, mean), np.where(is_empty, np.nan, variance)
         pooled_mean, pooled_variance = mean[-1], variance[-1]
-        prior = partial(self._prior, pooled_mean, pooled_variance)
+        prior = partial(self._make_prior, pooled_mean, pooled_variance)
         if self.estimate == "mle":
             class_variance = np.where(is_empty[:-1], 1.0, variance[:-1]) if has_empty else variance[:-1]
             class_variance = class_variance + self.smoothing * _find_largest_variance(pooled_variance)
@@ -122,7 +122,7 @@ class GaussianColumns(Block[Array, Moments]):
         spread = np.where(np.isfinite(spread), spread, posterior.scale / posterior.shape)
         return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
 
-    def _prior(self, pooled_mean: Array, pooled_variance: Array) -> NormalInverseGamma:
+    def _make_prior(self, pooled_mean: Array, pooled_variance: Array) -> NormalInverseGamma:
         if self.prior is not None:
             return self.prior
         return NormalInverseGamma.from_mean(
@@ -137,7 +137,7 @@ class GaussianColumns(Block[Array, Moments]):
 
 
 def replace_zero_variances(pooled_variance: Array) -> Array:
-    """Return variances of all rows together, with 1 for constant columns.
+    """Return variances of all rows together, with 1 for constant columns and for columns without values.
 
     The variance of another column would be in another unit.
     """

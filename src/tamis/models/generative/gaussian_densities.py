@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
 
     rows: NDArray[np.int64] | slice  # indices of the rows
     columns: NDArray[np.int64]  # indices of the columns that are present
-    complete: bool  # whether all columns are present
+    is_complete: bool  # whether all columns are present
 
 
 def group_by_pattern(rows: Array) -> Iterator[Pattern]:
@@ -46,7 +46,7 @@ def group_by_pattern(rows: Array) -> Iterator[Pattern]:
     present = ~np.isnan(rows)
     all_columns = np.arange(rows.shape[1])
     if present.all():
-        yield Pattern(slice(None), all_columns, True)
+        yield Pattern(slice(None), all_columns, is_complete=True)
         return
     _, first, group = np.unique(np.packbits(present, axis=1), axis=0, return_index=True, return_inverse=True)
     for g, row in enumerate(first.tolist()):
@@ -75,7 +75,7 @@ def _measure_marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky
 
 
 def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
-    """(x − c)ᵀM⁻¹(x − c) of each row (n,)."""
+    """(x − c)ᵀM⁻¹(x − c) of each row (n,), M being the matrix with this factor; 0 if there are no columns."""
     distances = np.zeros(len(rows))
     if not len(centre):
         return distances
@@ -98,10 +98,10 @@ class _MatrixNormal(Gaussian):
     mean: Array  # (K, d)
     covariance: Array  # (K, d, d), or (d, d) if the classes share it
     factor: Cholesky  # of the covariance
-    evidence: Callable[[], float]  # computes the log-evidence
+    compute_evidence: Callable[[], float]  # computes the log-evidence
 
     def log_evidence(self) -> float:
-        return self.evidence()
+        return self.compute_evidence()
 
     def with_parameters(self, means: Array | None, covariances: Array | None) -> Self:
         density = self if means is None else replace(self, mean=means)
@@ -293,7 +293,7 @@ class VectorStudent(Density[Array]):
 
     keys: Keys
     members: MultivariateT  # (K,)
-    evidence: Callable[[], float]  # computes the log-evidence
+    compute_evidence: Callable[[], float]  # computes the log-evidence
 
     @property
     def mean(self) -> Array:
@@ -333,7 +333,7 @@ class VectorStudent(Density[Array]):
         return list(rows.T)
 
     def log_evidence(self) -> float:
-        return self.evidence()
+        return self.compute_evidence()
 
 
 def refuse_collapse(density: Any) -> None:

@@ -1,16 +1,16 @@
 """Rows, responsibilities of classes → Moments by class: the expectation step of Gaussian columns.
 
 `sum_vectors` and `sum_columns` take responsibilities that are known, and sum about the mean of each class.
-`PreparedRows` computes responsibilities and sums in one pass. With an origin o near the rows, a Gaussian's
-log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. For products of all
-pairs of columns a kernel does this (`_kernels.dense.sum_responsible`), and reads the rows once. For the other
-forms, log-densities and sums of all classes are one matrix product per block of rows, whose φ fits into the
-cache: diagonal covariances need only squares; with a tied covariance all classes have the same quadratic
-term, so that φ = [x − o, 1] suffices.
+`PreparedGaussianRows` computes responsibilities and sums in one pass. With an origin o near the rows, a
+Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. For
+products of all pairs of columns a kernel does this (`_kernels.dense.sum_responsible`), and reads the rows
+once. For the other forms, log-densities and sums of all classes are one matrix product per block of rows,
+whose φ fits into the cache: diagonal covariances need only squares; with a tied covariance all classes have
+the same quadratic term, so that φ = [x − o, 1] suffices.
 
-Rounding errors grow with the size of the terms that cancel. If these are large, `PreparedRows.expect` returns
-None, and the caller computes scores and responsibilities class by class. `test_the_fused_step_is_the_step`
-checks that both ways give the same results.
+Rounding errors grow with the size of the terms that cancel. If these are large, `PreparedGaussianRows.expect`
+returns None, and the caller computes scores and responsibilities class by class.
+`test_the_fused_step_is_the_step` checks that both ways give the same results.
 """
 
 from abc import abstractmethod
@@ -30,7 +30,7 @@ from tamis.models.generative.block import Density, Expectation, Responsibilities
 from tamis.stats import Keys, Moments
 from tamis.tables import runs
 
-Products = Literal["diagonal", "none"]  # which products of columns φ contains, if not all
+Products = Literal["diagonal", "none"]  # which products of columns φ contains: squares, or none
 
 _CENTRED_ROWS = 4096  # rows whose centred copy is in memory at a time
 _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
@@ -141,17 +141,18 @@ class Gaussian(Density[Array]):
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedRows:
+class PreparedGaussianRows:
     """Rows without labels, prepared for many expectation steps."""
 
     rows: Array  # (n, d), contiguous
     weights: Array | None  # (n,)
     origin: Array  # (d,)
-    _steps: list[Products] = field(default_factory=list, repr=False)  # those that BLAS made before
-    _failed_steps: list[str] = field(default_factory=list, repr=False)  # the forms that could not be computed
+    # What φ contained in each step that BLAS made, and the forms of the steps that could not be computed.
+    _blas_steps: list[Products] = field(default_factory=list, repr=False)
+    _failed_steps: list[str] = field(default_factory=list, repr=False)
 
     @classmethod
-    def of(cls, rows: Array, weights: Array | None) -> "PreparedRows | None":
+    def of(cls, rows: Array, weights: Array | None) -> "PreparedGaussianRows | None":
         """Prepare the rows; None if there are none."""
         if not rows.size:
             return None
@@ -165,12 +166,12 @@ class PreparedRows:
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """See `block.Preparation`; None if it would not be precise.
+        """Sum the rows by their responsibilities, as `Preparation` says; None if it would not be precise.
 
-        That is, if the density is not Gaussian, or so narrow that digits cancel, and if a value is missing,
-        or too large to be squared. With `pool_squares` and a tied covariance, the statistic has the weight
-        and the mean of each class, but divides the squares among classes by weight: `infer` uses only their
-        sum, which is right.
+        It would not be if the density is no Gaussian or so narrow that digits cancel, if a value is missing
+        or too large to be squared, or if there are too many columns. With `pool_squares` and a tied
+        covariance, the statistic has the weight and the mean of each class, but divides the squares among
+        classes by weight: `infer` uses only their sum, which is right.
         """
         if not isinstance(density, Gaussian) or (self._failed_steps and not self.is_squarable):
             return None
@@ -195,6 +196,7 @@ class PreparedRows:
         return bool(max(self.rows.max(), -self.rows.min()) < _MAX_SQUARABLE)
 
     def _expect_by_kernel(self, natural: Natural, keys: Keys, hard: bool) -> Expectation | None:
+        """Sum by the kernel for products of all pairs; return None if that would be slow or not finite."""
         k, d = natural.linear.shape
         if 1 + d + d * (d + 1) // 2 > _MAX_TERMS:
             return None
@@ -217,6 +219,7 @@ class PreparedRows:
     def _expect_by_blas(
         self, natural: Natural, keys: Keys, products: Products, hard: bool
     ) -> Expectation | None:
+        """Sum by matrix products with φ; None if columns are too many, or a value is missing or too large."""
         d = self.rows.shape[1]
         if (2 * d if products == "diagonal" else d) >= _MAX_TERMS or not self.is_squarable:
             return None
@@ -225,8 +228,8 @@ class PreparedRows:
             terms.insert(1, natural.quadratic)
         theta = np.concatenate(terms, axis=1)
         # A copy of all rows pays from the second step on. Shards that are read again at each step have one.
-        centred = self.centred if self._steps else None
-        self._steps.append(products)
+        centred = self.centred if self._blas_steps else None
+        self._blas_steps.append(products)
         sums, log_likelihood = self._add_chunks(
             len(theta), lambda chunks: _Worker(self, centred, theta, products, hard, chunks).sum_chunks()
         )
@@ -259,7 +262,7 @@ class PreparedRows:
         return differences
 
     def centre(self, rows: slice, out: Array) -> None:
-        """Write x − o (d, rows) of some rows."""
+        """Write x − o of these rows to `out` (d, rows)."""
         np.subtract(self.rows[rows].T, self.origin[:, None], out=out)
 
     @cached_property
@@ -290,12 +293,12 @@ class PreparedRows:
 class _Worker(NamedTuple):
     """The chunks that one thread sums, in buffers of its own."""
 
-    prepared: PreparedRows
+    prepared: PreparedGaussianRows
     centred: Array | None  # x − o (d, n); None if it is not in memory
-    theta: Array
+    theta: Array  # (K, terms): log p(x, class) = theta · φ(x)
     products: Products
-    hard: bool
-    chunks: Sequence[tuple[int, int]]
+    hard: bool  # whether each row belongs only to its most probable class
+    chunks: Sequence[tuple[int, int]]  # of rows: the first, and the one after the last
 
     def sum_chunks(self) -> list[tuple[Array, float]]:
         """Σ r φ (K, terms) and log p(rows) of each chunk."""
@@ -369,9 +372,9 @@ class _Buffers(NamedTuple):
 
 
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
-    """Second moments (K, d, d) whose sum over classes is right.
+    """Second moments (K, d, d) whose sum over classes is `squares`.
 
-    Each class has those of its mean, and a part of the others in proportion to its weight.
+    Each class has those of its mean, and a part of the remainder in proportion to its weight.
     """
     mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
     of_means = first[:, :, None] * mean[:, None, :]

@@ -26,7 +26,12 @@ from tamis.models.generative.gaussian_densities import (
     sum_incomplete_vectors,
     sum_increases,
 )
-from tamis.models.generative.gaussian_expectation import PreparedRows, fill_by_means, sum_columns, sum_vectors
+from tamis.models.generative.gaussian_expectation import (
+    PreparedGaussianRows,
+    fill_by_means,
+    sum_columns,
+    sum_vectors,
+)
 from tamis.models.generative.shrinkage import LedoitWolf, Shrinkage, is_automatic, refuse_shrinkage, shrink
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
@@ -64,12 +69,12 @@ class GaussianVectors(Block[Array, Moments]):
     covariance: Covariance = "full"
     shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`
     floor: float = 0.0  # added to every variance
-    unbiased: bool = False  # whether the divisor is the weight minus one
+    unbiased: bool = False  # whether the divisor is the weight minus one per class
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
     within_classes: bool = False
     exact: bool = False  # of the full form: see `Moments.observe`
-    missing: bool = False  # whether EM imputes missing values, with a full or tied covariance
+    missing: bool = False  # whether rows with missing values are accepted, because EM imputes them
 
     def __post_init__(self) -> None:
         Block.__post_init__(self)
@@ -148,8 +153,8 @@ class GaussianVectors(Block[Array, Moments]):
             rows[~incomplete], responsibilities.take(np.flatnonzero(~incomplete))
         ) + sum_incomplete_vectors(rows[incomplete], responsibilities.take(np.flatnonzero(incomplete)), given)
 
-    def prepare(self, rows: Array, weights: Array | None) -> PreparedRows | None:
-        return PreparedRows.of(rows, weights)
+    def prepare(self, rows: Array, weights: Array | None) -> PreparedGaussianRows | None:
+        return PreparedGaussianRows.of(rows, weights)
 
     @property
     def can_pool_squares(self) -> bool:

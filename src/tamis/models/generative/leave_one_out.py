@@ -41,7 +41,8 @@ T = TypeVar("T", bound=np.generic)
 Marks = NDArray[np.bool_]  # of rows or values, such as rows whose scores are imprecise
 Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
-Formula = Callable[[Any, Indices, Array], Result]  # takes rows, the class of each (b,) and its weight (b,)
+# Takes rows, the index of the class that each belongs to (b,), called `own` below, and their weights (b,).
+Formula = Callable[[Any, Indices, Array], Result]
 
 # If less than this part of a sum is left without a row, a relative error of 1e-13 grows to 1e-10 or more.
 MIN_REMAINDER = 1e-3
@@ -186,8 +187,8 @@ def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys
         )
     ]
     tables = [
-        np.concatenate([table, rest[:, None], np.zeros((len(keys), 1))], axis=1).T
-        for table, rest in zip(density.tables, density.absent, strict=True)
+        np.concatenate([table, log_unseen[:, None], np.zeros((len(keys), 1))], axis=1).T
+        for table, log_unseen in zip(density.tables, density.absent, strict=True)
     ]
 
     def formula(rows: Codes, own: Indices, w: Array) -> Result:
@@ -225,6 +226,7 @@ class _Column(NamedTuple):
         size: int,
         pseudo: float,
     ) -> "_Column":
+        """Select a column's terms, with these indices and values, from the counts of all terms (K, terms)."""
         own = total.reindex(lambda words: words[..., term_indices])
         rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
         sizes = [block.raise_to_least(np.array([count]))[0] for count in rest]
@@ -238,7 +240,10 @@ class _Column(NamedTuple):
         )
 
     def leave_out(self, terms: Array, known_rows: Indices, v: Indices, own: Indices, w: Array) -> None:
-        """Correct log p(value | class) (n, K) of `known_rows`, with values v and classes `own`."""
+        """Correct log p(value | class) (n, K), in place, in the rows of index `known_rows`.
+
+        `v`, `own` and `w` are the indices of values and classes, and the weights, of these rows.
+        """
         remaining = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
         sums = (self.sums.high[own] - w) + self.sums.rest[own]
         terms[known_rows, own] = self._log_probabilities(remaining, sums, np.full(len(v), self.size))
@@ -247,7 +252,9 @@ class _Column(NamedTuple):
             size = self.sizes_without[v[lost]]
             class_sums = np.tile(self.sums.high + self.sums.rest, (len(lost), 1))
             class_sums[np.arange(len(lost)), own[lost]] = sums[lost]
-            terms[known_rows[lost]] = self._log_probabilities(None, class_sums, size[:, None])
+            terms[known_rows[lost]] = self._log_probabilities(
+                count=None, total=class_sums, size=size[:, None]
+            )
 
     def _log_probabilities(self, count: Array | None, total: Array, size: Indices) -> Array:
         """log p of a value with this count, or of an unseen value if `count` is None."""
@@ -318,14 +325,14 @@ def _fill_missing(rows: Rows) -> tuple[Array, Array]:
     return np.where(present, values, 0.0), present.astype(np.float64)
 
 
-class _Rates(NamedTuple):
+class _RateSums(NamedTuple):
     """Σ w x and Σ w of each class and column, from which rows are subtracted."""
 
     first: Sum  # (K, d), or (d,)
     weight: Sum
 
     @classmethod
-    def of(cls, moments: Moments) -> "_Rates":
+    def of(cls, moments: Moments) -> "_RateSums":
         return cls(Sum.of(moments.first), Sum.of(moments.weight))
 
     def subtract(self, own: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
@@ -340,12 +347,13 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
     if block.estimate == "map" and (alpha < 1).any():
         return None  # `infer` may raise an error without some row
     density = block.infer(statistic, keys)
-    classes = _Rates.of(statistic.over(keys))
+    classes = _RateSums.of(statistic.over(keys))
     pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
     # The number of flags that are not set is a difference, which may be only rounding error unless sums are
     # integers.
     exact = classes.first.is_integer and classes.weight.is_integer
-    tables = cache(lambda w: _Flags.of(classes, w, pseudo))  # one table per distinct weight, for sparse rows
+    # Tables for sparse rows, one per distinct weight.
+    tables = cache(lambda w: _FlagsWithoutRow.of(classes, w, pseudo))
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         scores = density.scores(rows)
@@ -366,7 +374,7 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
     return formula
 
 
-class _Flags(NamedTuple):
+class _FlagsWithoutRow(NamedTuple):
     """log p of flags that are set or not set, in each class without one of its rows, all of one weight."""
 
     log_one: Array  # (K, d): log p of a flag that is set
@@ -375,7 +383,8 @@ class _Flags(NamedTuple):
     impossible: Array  # (K, d): 1 where every row of a class has the flag set, otherwise 0
 
     @classmethod
-    def of(cls, classes: _Rates, w: float, pseudo: Array) -> "_Flags":
+    def of(cls, classes: _RateSums, w: float, pseudo: Array) -> "_FlagsWithoutRow":
+        """Compute the table for rows of weight w; `pseudo` (d,) are the pseudo-counts of each flag."""
         ones, weight = classes.first.high, classes.weight.high - w
         with np.errstate(divide="ignore", invalid="ignore"):
             both = np.log(weight + 2.0 * pseudo)
@@ -403,7 +412,7 @@ class _Flags(NamedTuple):
 def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
     """Make the formula of Poisson rates: their prior is pooled, so a row changes the rates of all classes."""
     class_sums = statistic.over(keys)
-    classes, pooled = _Rates.of(class_sums), _Rates.of(statistic.pooled())
+    classes, pooled = _RateSums.of(class_sums), _RateSums.of(statistic.pooled())
     total, weight = class_sums.first.value, class_sums.weight.value
     prior = block.prior
     alpha = float(block.alpha)
@@ -464,17 +473,17 @@ def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys
         own_moments, imprecise = classes.select(own).subtract(centred, value_weights)
         if constant:
             scores = density.scores(rows)
-            members = _Members(block, centre)
+            scorer = _GaussianScorer(block, centre)
         else:
             others, cancelled = total.subtract(centred, value_weights)
             imprecise |= cancelled
-            members = _Members(block, centre, others, others.largest_variance())
+            scorer = _GaussianScorer(block, centre, others, others.largest_variance())
             scores = (
-                series.scores(rows, centred, present, members)
+                series.scores(rows, centred, present, scorer)
                 if series is not None
-                else members.score_classes(centred, present, classes)
+                else scorer.score_classes(centred, present, classes)
             )
-        return replace_own_scores(scores, own, members.scores(centred, present, own_moments)), imprecise
+        return replace_own_scores(scores, own, scorer.scores(centred, present, own_moments)), imprecise
 
     return formula
 
@@ -489,6 +498,7 @@ class Centred(NamedTuple):
 
     @classmethod
     def of(cls, moments: Moments, centre: Array) -> "Centred":
+        """Convert diagonal Moments to moments about the centre (d,)."""
         weight, rest = moments.weight.pair
         first = (moments.first - moments.weight.times(centre)).value
         return cls(weight, rest, first / np.where(weight > 0, weight, 1.0), moments.scatter)
@@ -519,7 +529,10 @@ class Centred(NamedTuple):
         return np.asarray(variance.max(axis=-1, initial=0.0, keepdims=True))
 
     def estimate_mean_and_variance(self, centre: Array) -> tuple[Array, Array]:
-        """Maximum-likelihood mean and variance; 0 (not about the centre) and 1 where there are no values."""
+        """Maximum-likelihood mean, minus the centre, and variance.
+
+        Where there are no values, the mean is 0, from which the centre is subtracted, and the variance is 1.
+        """
         empty = self.weight <= 0
         if not empty.any():
             return self.mean, self.scatter / self.weight
@@ -530,8 +543,8 @@ class Centred(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Members:
-    """Compute scores from moments as `GaussianColumns.infer` does, with different pooled moments per row."""
+class _GaussianScorer:
+    """Compute scores from moments as `GaussianColumns.infer` does, with pooled moments of each row's own."""
 
     block: GaussianColumns
     centre: Array  # (d,)
@@ -539,7 +552,7 @@ class _Members:
     largest_variance: Array | float = 0.0  # (b, 1): of any column, all classes together
     has_class_axis: bool = False  # whether there is an axis of classes between rows and columns
 
-    def select(self, rows: Marks) -> "_Members":
+    def select(self, rows: Marks) -> "_GaussianScorer":
         if self.pooled is None or isinstance(self.largest_variance, float):
             return self
         return replace(self, pooled=self.pooled.select(rows), largest_variance=self.largest_variance[rows])
@@ -566,7 +579,8 @@ class _Members:
     def _add_class_axis(self, part: NDArray[T]) -> NDArray[T]:
         return part[:, None] if self.has_class_axis and part.ndim else part
 
-    def _prior(self) -> NormalInverseGamma:
+    def _make_prior(self) -> NormalInverseGamma:
+        """Return the prior for rows minus the centre: that of the block, or the default one for each row."""
         prior = self.block.prior
         if prior is not None:
             return NormalInverseGamma(prior.location - self.centre, prior.strength, prior.shape, prior.scale)
@@ -581,7 +595,7 @@ class _Members:
 
     def _update(self, moments: Centred) -> NormalInverseGamma:
         """Do what `NormalInverseGamma.update` does, with moments about a centre."""
-        prior = self._prior()
+        prior = self._make_prior()
         shift = np.where(moments.weight > 0, moments.mean - prior.location, 0.0)
         after = update_parameters(prior.parameters, moments.weight, shift, moments.scatter)
         posterior = NormalInverseGamma(*after)
@@ -626,6 +640,7 @@ class _Series:
     def of(
         cls, block: GaussianColumns, density: Normal, classes: Centred, total: Centred, centre: Array
     ) -> "_Series | None":
+        """Make the series; None if smoothing does not depend on the rows, or a variance is tiny."""
         if block.estimate != "mle" or not block.smoothing > 0 or density.variance.min(initial=1.0) < 1e-60:
             return None
         mean, _ = classes.estimate_mean_and_variance(centre)
@@ -638,9 +653,10 @@ class _Series:
         largest_square = float(np.square(mean).max(initial=0.0))
         return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), largest_square)
 
-    def scores(self, rows: Array, centred: Array, present: Marks | None, members: _Members) -> Array:
+    def scores(self, rows: Array, centred: Array, present: Marks | None, scorer: _GaussianScorer) -> Array:
+        """The scores of all classes (b, K), with the smoothing that each row leaves."""
         scores = self.density.scores(rows)
-        change = np.ravel(members.block.smoothing * members.largest_variance) - self.smoothing
+        change = np.ravel(scorer.block.smoothing * scorer.largest_variance) - self.smoothing
         squares = np.square(centred)
         part = np.abs(change) * self.precision
         size = (squares.max(axis=1, initial=0.0) + self.largest_square) * self.precision
@@ -650,7 +666,7 @@ class _Series:
             scores -= 0.5 * np.square(change)[:, None] * self._sum_terms(1, squares, centred, present)
         if is_inexact.any():
             present_values = None if present is None else present[is_inexact]
-            scores[is_inexact] = members.select(is_inexact).score_classes(
+            scores[is_inexact] = scorer.select(is_inexact).score_classes(
                 centred[is_inexact], present_values, self.classes
             )
         return scores

@@ -79,7 +79,7 @@ class PreparedRows:
     known: LabelledRows  # the rows whose label is known
     statistic: Joint | None  # of the rows whose label is known; None if all labels are missing
     unknown: LabelledRows | None  # the rows whose label is missing; None if there are none
-    fast: Preparation | None  # the same, prepared, if the model has one block with a fast expectation step
+    fast: Preparation | None  # those rows, prepared, if the model has one block with a fast expectation step
     pool_squares: bool  # whether statistics hold squares of all classes together: see `Generative.prepare`
 
 
@@ -204,6 +204,7 @@ class Generative:
         )
 
     def _observe_responsible(self, data: LabelledRows, given: "Posterior") -> Joint:
+        """Sum rows by their responsibilities; all classes share equally a row that is impossible in all."""
         joint = given.log_joint(data.rows)
         log_density = _kernels.log_sum_rows(joint)
         with np.errstate(invalid="ignore"):
@@ -311,8 +312,9 @@ def observe_blocks(
 
 
 def _round_to_grid(values: Array, largest: float) -> Array:
-    """Round to multiples of 2**-52 of the largest weight, since exact sums with a value of 1e-200 are slow.
+    """Round to multiples of a power of two, at most 2**-52 of the largest weight.
 
+    Exact sums of values as small as 1e-200 are slow.
     A step of EM over 8,000 texts of 50,000 words takes 0.2 s with the rounding and 1.4 s without.
     """
     grid = np.ldexp(1.0, int(np.frexp(largest)[1]) - 53)
@@ -338,7 +340,10 @@ def classes_of(statistic: Joint) -> Keys:
 def all_classes(statistic: Joint, declared: Keys) -> Keys:
     """The classes that have rows, and those declared in advance."""
     classes = classes_of(statistic)
-    return classes.union(declared)[0] if len(declared) else classes
+    if not len(declared):
+        return classes
+    union, _, _ = classes.union(declared)
+    return union
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,7 +355,7 @@ class Posterior:
     densities: Mapping[str, Density[Any]]
 
     def log_joint(self, rows: Encoded, /) -> Array:
-        """log p(row, class), (n, K)."""
+        """log p(row, class) of each row (n, K)."""
         joint: Array = self.log_prior
         for name, density in self.densities.items():
             joint = joint + density.scores(rows.blocks[name])

@@ -119,7 +119,10 @@ def _refuse_missing(values: Array, table: Table, columns: Sequence[int]) -> None
 
 
 def log_probabilities(total: Exact, pseudo: Array) -> Array:
-    """log of (total + pseudo-count) / their sum over columns (K, d); uniform where the sum is 0."""
+    """The log-probabilities of columns (K, d), from their totals plus pseudo-counts.
+
+    They are uniform where the sum of these over columns is 0.
+    """
     if (logs := _log_probabilities_of_integers(total, pseudo)) is not None:
         return logs
     counts = total.value + pseudo
@@ -210,7 +213,10 @@ class Urn(Density[Rows]):
         return Contrast(terms - other_terms, rest - other_rest)
 
     def _terms(self, rows: Rows, k: int) -> tuple[Any, Array]:
-        """log Γ(a_j + x_j) / Γ(a_j) of each column, and minus the same of the row's total."""
+        """log Γ(a + x)/Γ(a) of each column (n, d), and minus the same of the sums over columns (n,).
+
+        a are the concentrations of the class of index k.
+        """
         concentration = self.concentration[k]
         if isinstance(rows, Sparse):
             terms = rows.matrix().copy()

@@ -74,7 +74,7 @@ class RateColumns(Block[Rows, Moments]):
 
     @abstractmethod
     def _infer_density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
-        """The density from the sums of each class (K, d)."""
+        """Infer the density from the sums of each class (K, d); `keys` are the classes."""
 
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()

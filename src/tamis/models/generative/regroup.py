@@ -24,7 +24,7 @@ from tamis.stats.products import triangle
 def regroup(
     statistic: Joint, before: Generative, after: Generative, width: int, old_width: int | None = None
 ) -> Joint:
-    """Return the statistic that the model `after` would have observed from the rows that `before` observed.
+    """Convert the statistic of the model `before` to the one that `after` would have observed from its rows.
 
     There are `width` columns now. `old_width`, if it is given, is the number of columns of the observed rows;
     the other columns are new, and come last.

@@ -24,7 +24,7 @@ class LedoitWolf:
 
     keys: Keys
     by_class: Array  # (K,), from 0 to 1
-    later: float  # for a class without rows when these were chosen: the weighted mean of `by_class`
+    later: float  # of a class that had no rows when these were chosen: the weighted mean of `by_class`
     overall: float  # for all rows together, about one mean
 
     @classmethod
@@ -84,7 +84,7 @@ def is_automatic(shrinkage: object) -> bool:
 
 
 def shrink(covariance: Array, shrinkage: Shrinkage) -> Array:
-    """(1 − s) Σ + s tr(Σ)/d I, for matrices (..., d, d)."""
+    """Shrink covariances Σ (..., d, d) toward the identity: (1 − s) Σ + s tr(Σ)/d I."""
     refuse_shrinkage(shrinkage)
     if not shrinkage:
         return covariance
@@ -103,7 +103,10 @@ def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
 
 
 def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Array) -> Array:
-    """(1 − s) S + s μ diag(S); μ is the fraction of columns that vary, and constant ones have variance 1."""
+    """(1 − s) S + s μ diag(S), where μ is the fraction of columns that vary.
+
+    The variance of a constant column is 1 in diag(S).
+    """
     squares, n = np.diagonal(scatter, axis1=-2, axis2=-1), weight[..., None]
     constant = _is_constant(squares / np.where(n > 0, n, 1.0), mean, weight)
     level = 1.0 - constant.mean(axis=-1, keepdims=True)

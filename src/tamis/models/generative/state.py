@@ -151,7 +151,13 @@ class GenerativeState:
             statistic, pending, count = self.statistic, None, len(values)
         chain = PendingRows(values, labels, pending, count)
         state = GenerativeState(
-            self.schema, self.model, statistic, self.declared, None, self.history, chain, self.temperature
+            self.schema,
+            self.model,
+            statistic,
+            self.declared,
+            history=self.history,
+            pending=chain,
+            temperature=self.temperature,
         )
         state._names = self._names
         state.inference_model = self.inference_model

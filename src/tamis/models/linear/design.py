@@ -20,7 +20,7 @@ from tamis.tables import Sparse
 R = TypeVar("R")
 
 _LANES = 8
-_CELLS_PER_COLUMN = 16  # stored values per lane and column, above which sparse rows have all lanes
+_CELLS_PER_COLUMN = 16  # stored values per lane and column, above which sparse rows are split into all lanes
 _CELLS = 1 << 17  # numbers in a dense block: 1 MB, which stays in a core's cache between two products
 _MAX_ONE_LANE = 1 << 18  # up to this number of stored values, one lane is faster than several
 _MIN_RELATIVE_DEVIATION = 1e-14  # a column that deviates less from its mean counts as constant
@@ -30,13 +30,17 @@ _MAX_MEAN_RATIO = 100.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design(ABC):
-    """n rows of p columns, minus a centre, with a last column of ones if there is an intercept."""
+    """n rows of p columns, minus a centre, with a last column of ones if there is an intercept.
+
+    A subclass says how rows are stored. Its `blocks` may choose the sizes of blocks.
+    """
 
     centre: Array  # (p,)
     intercept: bool
 
     @abstractmethod
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Return the number n of rows."""
 
     @property
     def columns(self) -> int:
@@ -51,7 +55,7 @@ class Design(ABC):
     @property
     @abstractmethod
     def cells(self) -> int:
-        """The number of stored values of all rows."""
+        """The number of stored values of all rows, by which the work of a pass is estimated."""
 
     @property
     def is_sparse(self) -> bool:
@@ -69,13 +73,13 @@ class Design(ABC):
 
     @abstractmethod
     def take(self, rows: NDArray[np.int64] | slice) -> "Design":
-        """Select rows."""
+        """Return the design of these rows, with the same centre."""
 
     @abstractmethod
-    def blocks(self, start: int, stop: int) -> "Iterator[Block]":
-        """Yield the rows from start to stop in blocks."""
+    def blocks(self, start: int, stop: int) -> "Iterator[RowBlock]":
+        """Yield the rows from start to stop (exclusive) in blocks, in their order."""
 
-    def map_lanes(self, work: Callable[["Iterator[Block]"], R]) -> list[R]:
+    def map_lanes(self, work: Callable[["Iterator[RowBlock]"], R]) -> list[R]:
         """Call a function with the blocks of each lane; return the results in the order of lanes."""
         n = len(self)
         if self.cells <= _MAX_ONE_LANE:
@@ -85,52 +89,52 @@ class Design(ABC):
         cuts = [n * lane // lanes for lane in range(lanes + 1)]
 
         def run(first: int, last: int) -> list[R]:
-            return [work(self.blocks(cuts[k], cuts[k + 1])) for k in range(first, last)]
+            return [work(self.blocks(cuts[lane], cuts[lane + 1])) for lane in range(first, last)]
 
         with threads.one_blas_thread:
             chunks = threads.map_row_chunks(lanes, max(self.cells, threads.MIN_PARALLEL_WORK), run)
         return [result for chunk in chunks for result in chunk]
 
-    def extent(self) -> tuple[float, Array]:
+    def find_reach_and_extent(self) -> tuple[float, Array]:
         """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
-        parts = self.map_lanes(lambda blocks: [block.extent() for block in blocks])
+        parts = self.map_lanes(lambda blocks: [block.find_reach_and_extent() for block in blocks])
         extents = [extent for part in parts for extent in part]
         return max(length for length, _ in extents), np.maximum.reduce([sizes for _, sizes in extents])
 
-    def scores(self, weights: Array) -> Array:
-        """Return Xw: (n,) for weights w (width,), and (n, outputs) for (outputs, width)."""
-        parts = self.map_lanes(lambda blocks: [block.scores(weights) for block in blocks])
+    def scores(self, coefficients: Array) -> Array:
+        """Return the inner products of rows and coefficients: (n,), or (n, outputs) for (outputs, width)."""
+        parts = self.map_lanes(lambda blocks: [block.scores(coefficients) for block in blocks])
         return np.concatenate([block for part in parts for block in part])
 
 
-class Block(ABC):
-    """Some rows of a design, few enough for the processor's cache."""
+class RowBlock(ABC):
+    """Some consecutive rows of a design; dense ones are few enough for the processor's cache."""
 
-    rows: slice
-    intercept: bool
+    rows: slice  # their indices in the design
+    intercept: bool  # whether the last column is one of ones
 
     @abstractmethod
-    def scores(self, weights: Array) -> Array:
-        """Return Xw of the k rows: (k,) for weights w (width,), and (k, outputs) for (outputs, width)."""
+    def scores(self, coefficients: Array) -> Array:
+        """Return inner products of the n rows with coefficients, as `Design.scores` does."""
 
     @abstractmethod
     def score_variances(self, variances: Array) -> Array:
-        """Return Σ_j v_j x_j² of each row (k,): its score's variance if coefficients have variances v."""
+        """Return Σ_j v_j x_j² of each row (n,): its score's variance if v are the coefficients' variances."""
 
     @abstractmethod
     def gradient(self, derivatives: Array) -> Array:
-        """Return Σ derivative · row: (width,) for derivatives (k,), and (outputs, width) for (k, outputs)."""
+        """Return Σ derivative · row: (width,) for derivatives (n,), and (outputs, width) for (n, outputs)."""
 
     @abstractmethod
     def gram(self, weights: Array) -> Array:
-        """Return Σ weight · row rowᵀ (width, width)."""
+        """Return Σ weight · row rowᵀ (width, width), for weights of the rows (n,), which may be negative."""
 
     @abstractmethod
-    def squares(self, weights: Array) -> Array:
-        """Return the diagonal of `gram` (width,)."""
+    def column_squares(self, weights: Array) -> Array:
+        """Return Σ weight · x² of each column (width,): the diagonal of `gram`."""
 
     @abstractmethod
-    def extent(self) -> tuple[float, Array]:
+    def find_reach_and_extent(self) -> tuple[float, Array]:
         """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
 
     @property
@@ -140,7 +144,7 @@ class Block(ABC):
 
     @abstractmethod
     def dense(self, rows: slice = slice(None)) -> Array:
-        """Return all rows, or some, as a dense array (k, width) with the column of ones."""
+        """Return all rows (n, width), or some, as a dense array; it includes the column of ones."""
 
     def _with_ones(self, values: Array, ones: Any) -> Array:
         if not self.intercept:
@@ -184,26 +188,26 @@ class DenseDesign(Design):
     def take(self, rows: NDArray[np.int64] | slice) -> "DenseDesign":
         return DenseDesign(self.centre, self.intercept, np.ascontiguousarray(self.values[rows]))
 
-    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+    def blocks(self, start: int, stop: int) -> Iterator[RowBlock]:
         step = max(64, _CELLS // max(1, self.columns))
         for begin in range(start, stop, step):
             rows = slice(begin, min(begin + step, stop))
-            yield DenseBlock(rows, self.values[rows], self.intercept)
+            yield DenseRowBlock(rows, self.values[rows], self.intercept)
 
 
-class DenseBlock(Block):
-    """See `Block`."""
+class DenseRowBlock(RowBlock):
+    """Rows of a `DenseDesign`."""
 
     __slots__ = ("intercept", "rows", "values")
 
     def __init__(self, rows: slice, values: Array, intercept: bool) -> None:
         self.rows, self.values, self.intercept = rows, values, intercept
 
-    def scores(self, weights: Array) -> Array:
+    def scores(self, coefficients: Array) -> Array:
         if not self.intercept:
-            return np.asarray(self.values @ weights.T)
-        scores: Array = self.values @ weights[..., :-1].T
-        scores += weights[..., -1]
+            return np.asarray(self.values @ coefficients.T)
+        scores: Array = self.values @ coefficients[..., :-1].T
+        scores += coefficients[..., -1]
         return scores
 
     def score_variances(self, variances: Array) -> Array:
@@ -220,10 +224,10 @@ class DenseBlock(Block):
             return np.asarray(rows.T @ rows)
         return np.asarray((rows * weights[:, None]).T @ rows)
 
-    def squares(self, weights: Array) -> Array:
+    def column_squares(self, weights: Array) -> Array:
         return self._with_ones(weights @ np.square(self.values), weights.sum())
 
-    def extent(self) -> tuple[float, Array]:
+    def find_reach_and_extent(self) -> tuple[float, Array]:
         lengths = np.einsum("ij,ij->i", self.values, self.values)
         sizes = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
         return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
@@ -247,7 +251,7 @@ class SparseDesign(Design):
     """Sparse rows, made dense only for a full Gram matrix."""
 
     values: Sparse
-    cache: "dict[tuple[int, int], SparseBlock]" = field(default_factory=dict)  # blocks by start and stop
+    cache: "dict[tuple[int, int], SparseRowBlock]" = field(default_factory=dict)  # blocks by start and stop
 
     @classmethod
     def of(cls, values: Sparse, intercept: bool) -> "SparseDesign":
@@ -275,13 +279,13 @@ class SparseDesign(Design):
         """The number of lanes: only 2 if the gradient that each lane computes is large beside its rows."""
         return _LANES if self.cells > _CELLS_PER_COLUMN * _LANES * self.columns else 2
 
-    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+    def blocks(self, start: int, stop: int) -> Iterator[RowBlock]:
         block = self.cache.get((start, stop))
         if block is None:
             block = self.cache[start, stop] = self._block(start, stop)
         yield block
 
-    def _block(self, start: int, stop: int) -> "SparseBlock":
+    def _block(self, start: int, stop: int) -> "SparseRowBlock":
         sparse = self.values
         indptr = sparse.indptr[start : stop + 1]
         entries = slice(int(indptr[0]), int(indptr[-1]))
@@ -293,22 +297,22 @@ class SparseDesign(Design):
             ),
             shape=(stop - start, sparse.columns),
         )
-        return SparseBlock(slice(start, stop), matrix, self.intercept)
+        return SparseRowBlock(slice(start, stop), matrix, self.intercept)
 
 
-class SparseBlock(Block):
-    """See `Block`; SciPy releases the interpreter's lock while it multiplies."""
+class SparseRowBlock(RowBlock):
+    """Rows of a `SparseDesign`. SciPy releases the interpreter's lock while it multiplies them."""
 
     __slots__ = ("intercept", "matrix", "rows")
 
     def __init__(self, rows: slice, matrix: Any, intercept: bool) -> None:
         self.rows, self.matrix, self.intercept = rows, matrix, intercept
 
-    def scores(self, weights: Array) -> Array:
+    def scores(self, coefficients: Array) -> Array:
         if not self.intercept:
-            return np.asarray(self.matrix @ np.ascontiguousarray(weights.T))
-        scores: Array = self.matrix @ np.ascontiguousarray(weights[..., :-1].T)
-        scores += weights[..., -1]
+            return np.asarray(self.matrix @ np.ascontiguousarray(coefficients.T))
+        scores: Array = self.matrix @ np.ascontiguousarray(coefficients[..., :-1].T)
+        scores += coefficients[..., -1]
         return scores
 
     def score_variances(self, variances: Array) -> Array:
@@ -326,10 +330,10 @@ class SparseBlock(Block):
         sums = self.matrix.T @ weights
         return np.block([[inner, sums[:, None]], [sums[None], np.full((1, 1), weights.sum())]])
 
-    def squares(self, weights: Array) -> Array:
+    def column_squares(self, weights: Array) -> Array:
         return self._with_ones(self.matrix.power(2).T @ weights, weights.sum())
 
-    def extent(self) -> tuple[float, Array]:
+    def find_reach_and_extent(self) -> tuple[float, Array]:
         lengths = self.matrix.power(2).sum(axis=1)
         sizes = abs(self.matrix).max(axis=0).toarray().ravel()
         return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 from tamis import linalg
 from tamis.arrays import Array
 
-Curve = Callable[[Array], Array]
+Curve = Callable[[Array], Array]  # values of log ρ → the log-evidence or its derivative at each
 
 # The noise variance is at least this fraction of the targets' variance: less is lost in the rounding of a
 # Gram.
@@ -122,7 +122,10 @@ def choose_ratio(spectrum: Spectrum, beta: float) -> float:
 
 
 def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
-    """Choose β by the evidence for a known prior, scaled so that α is 1; 1/β is from `least` to `most`."""
+    """Choose β by the evidence for a known prior, scaled so that α is 1; 1/β is from `least` to `most`.
+
+    As α is 1, the ratio ρ is 1/β.
+    """
 
     def log_evidence(log_ratio: Array) -> Array:
         ratio = np.exp(log_ratio)
@@ -145,7 +148,10 @@ def _find_range(spectrum: Spectrum) -> tuple[float, float]:
 
 
 def _maximise(function: Curve, derivative: Curve, low: float, high: float) -> Array:
-    """Maximise the function from low to high; of equal maxima, return the last, the strongest prior."""
+    """Return the point from low to high where the function is largest; of equal ones, the last.
+
+    The last one is the largest ρ, which is the strongest prior.
+    """
     grid = np.linspace(low, high, max(3, int((high - low) / _STEP)))
     values = function(grid)
     largest = float(values.max())

@@ -25,7 +25,7 @@ from tamis.models.linear.newton import (
     minimise,
     polish,
     solve_semidefinite,
-    takes_newton_at_once,
+    starts_newton_at_sample_mode,
 )
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, largest_change
 from tamis.models.linear.responses import Response
@@ -53,7 +53,7 @@ class FitOptions:
     solver: Solver = "auto"
     form: PosteriorForm = "auto"
     tol: float = 1e-8  # the decrement below which Newton's method stops
-    max_iter: int = 100
+    max_iter: int = 100  # accepted points of Newton's method, with those for all values of α that are tried
 
     def choose_form(self, size: int) -> PosteriorForm:
         """Choose the form in which a posterior of `size` parameters is stored."""
@@ -68,13 +68,17 @@ class Fit:
 
     posterior: Laplace
     prior: GaussianPrior
-    log_likelihood: float  # at the mean, up to terms that do not depend on the parameters
+    # At the last point that Newton's method accepted, up to terms that do not depend on the parameters. The
+    # mean is this point, or one more step from it.
+    log_likelihood: float
     distance_from_mode: float  # an upper bound, in standard deviations
     displacement: Array  # (D,): the mean minus the point at which the precision was computed
     iterations: int
     converged: bool
-    separating: NDArray[np.int64] | None = None  # columns along which the classes do not overlap
-    # whether separable classes let the evidence rise as α → 0, until α is at its lower limit
+    # The columns along which the classes do not overlap; empty if all columns together separate them, and
+    # None if the classes overlap.
+    separating: NDArray[np.int64] | None = None
+    # Whether separable classes let the evidence rise as α → 0, until α is at its lower limit.
     is_evidence_unbounded: bool = False
     is_evidence_settled: bool = True  # False if a search for the α of largest evidence did not converge
 
@@ -96,7 +100,11 @@ def make_prior(
     intercept_alpha: float,
     default: float = 1.0,
 ) -> tuple[GaussianPrior, bool]:
-    """Make a prior on all parameters from a caller's settings; also return whether the evidence chooses α."""
+    """Make a prior on all parameters from a caller's settings; also return whether the evidence chooses α.
+
+    `alpha`, `prior` and `default` are as in `priors.make_coefficient_prior`. `intercept_alpha` is the prior
+    precision of the intercepts.
+    """
     width = columns + intercept
     mean = np.zeros((outputs, width))
     if prior is not None:
@@ -160,13 +168,14 @@ def _fit(
     by_evidence: bool,
     report_step: StepReport | None,
 ) -> Fit:
+    """Do what `fit` does, without scaling weights."""
     form = options.choose_form(len(start))
     is_full = form == "full" or (by_evidence and len(start) <= _MAX_FULL_SIZE)
     model = LaplaceModel(response, prior, is_full)
     _refuse_unidentified(model, rows)
     if form == "none" and not by_evidence:
         minimum = _minimise(model, rows, start, options, report_step)
-        posterior = Laplace(minimum.point.parameters, None)
+        posterior = Laplace(minimum.point.parameters, precision=None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
     # If the full Hessian will be computed, `polish` makes the last steps by it. Without a prior it does not:
     # there may be no mode, which is detected only far from the start, where the information vanishes.
@@ -176,7 +185,7 @@ def _fit(
         is_full
         and has_prior
         and choose_solver(objective, options.solver) != "newton"
-        and not takes_newton_at_once(objective, options.solver)
+        and not starts_newton_at_sample_mode(objective, options.solver)
     )
     rough_options = replace(options, tol=max(options.tol, _ROUGH_TOL)) if leaves_last_steps else options
     minimum = _minimise(model, rows, start, rough_options, report_step)
@@ -184,21 +193,23 @@ def _fit(
     curvature = model.observe_at(rows, minimum.point)
     is_unbounded, is_settled = False, True
     if by_evidence:
-        rest = replace(rough_options, max_iter=rough_options.max_iter - iterations)
-        choice = _choose_by_evidence(model, rows, curvature, rest, report_step)
+        remaining_options = replace(rough_options, max_iter=rough_options.max_iter - iterations)
+        choice = _choose_by_evidence(model, rows, curvature, remaining_options, report_step)
         model, minimum, curvature = choice.model, choice.minimum, choice.curvature
         is_unbounded, is_settled = choice.is_unbounded, choice.is_settled
         iterations += choice.iterations
     if is_full:
-        most = max(0, options.max_iter - iterations)
+        remaining = max(0, options.max_iter - iterations)
         precision = model.precision(curvature)
-        minimum = polish(model.objective_of(rows), minimum.point, precision, options.tol, most, report_step)
+        minimum = polish(
+            model.objective_of(rows), minimum.point, precision, options.tol, remaining, report_step
+        )
         iterations += minimum.iterations
         posterior, origin = _fit_gaussian(model, rows, minimum, curvature)
     else:
         posterior, origin = Laplace(minimum.point.parameters, model.precision(curvature)), curvature.at
     if form == "none":
-        posterior = Laplace(posterior.mean, None)
+        posterior = Laplace(posterior.mean, precision=None)
     return _make_fit(model, rows, minimum, posterior, origin, iterations, is_unbounded, is_settled)
 
 
@@ -207,8 +218,8 @@ def _fit_gaussian(
 ) -> tuple[Laplace, Array]:
     """Make Newton's last step; return the Gaussian and the point at which its precision was computed.
 
-    The information at an earlier point is reused if standard errors would hardly change. A search that was
-    stopped by `max_iter` makes no further step, which might not descend.
+    `curvature` is that of an earlier point. Its information is reused if standard errors would hardly change.
+    A search that was stopped by `max_iter` makes no further step, which might not descend.
     """
     objective, point = model.objective_of(rows), minimum.point
     if not minimum.converged:
@@ -227,10 +238,13 @@ def _fit_gaussian(
 
 
 def _bound_information_change(objective: Objective, before: Array, after: Array) -> float:
-    """Bound the relative change of any row's information, without reading rows if their norms suffice."""
+    """Return an upper bound on the relative change of a row's information between two points.
+
+    Rows in shards are not read if their largest norm proves that the change is negligible.
+    """
     if objective.rows.prefers_few_passes and objective.response.has_classes:
         # The information of a row changes by at most the factor exp(|change of score|).
-        reach, extent = objective.design.extent()
+        reach, extent = objective.design.find_reach_and_extent()
         with np.errstate(over="ignore"):
             bound = float(np.expm1(largest_change(after - before, reach, extent, objective.response)))
         if bound <= _MIN_INFORMATION_CHANGE:
@@ -239,7 +253,7 @@ def _bound_information_change(objective: Objective, before: Array, after: Array)
 
 
 class _Candidate(NamedTuple):
-    """The mode for one precision of the coefficients, and its evidence."""
+    """The mode for one prior precision of the coefficients, and the log-evidence of that precision."""
 
     log_evidence: float
     model: LaplaceModel
@@ -254,7 +268,7 @@ class _EvidenceChoice(NamedTuple):
     minimum: Minimum
     curvature: Curvature
     iterations: int
-    is_unbounded: bool  # see `Fit.is_evidence_unbounded`
+    is_unbounded: bool  # whether the evidence rises as α → 0, because the classes are separable
     is_settled: bool  # whether a maximum was found within `max_iter`, or there is none
 
 
@@ -281,8 +295,8 @@ def _choose_by_evidence(
         precision = model.prior.precision.copy()
         precision[coefficients] = np.exp(log_precision)
         trial = replace(model, prior=GaussianPrior(model.prior.mean, precision))
-        rest = replace(options, max_iter=max(0, options.max_iter - iterations))
-        minimum = _minimise(trial, rows, start, rest, report_step)
+        remaining_options = replace(options, max_iter=max(0, options.max_iter - iterations))
+        minimum = _minimise(trial, rows, start, remaining_options, report_step)
         iterations += minimum.iterations
         observed = trial.observe_at(rows, minimum.point)
         posterior = Laplace(observed.at, trial.precision(observed))
@@ -346,22 +360,26 @@ def _make_fit(
     is_unbounded: bool = False,
     is_settled: bool = True,
 ) -> Fit:
-    """Check whether a mode exists; `origin` is the point at which the precision was computed."""
+    """Make the result, after a check whether a mode exists.
+
+    `origin` is the point at which the precision was computed.
+    """
     objective = model.objective_of(rows)
     separating = find_separating_columns(objective, posterior.mean, posterior.precision)
     if separating is not None and posterior.precision is not None:
         posterior = Laplace(posterior.mean, make_definite(objective, posterior.precision))
+    loss, _ = model.row_loss(minimum.point)
     return Fit(
-        posterior,
-        model.prior,
-        -model.row_loss(minimum.point)[0],
-        float(np.sqrt(2.0 * max(minimum.point.decrement, 0.0))),
-        posterior.mean - origin,
-        iterations,
-        minimum.converged and separating is None and not is_unbounded and is_settled,
-        separating,
-        is_unbounded,
-        is_settled,
+        posterior=posterior,
+        prior=model.prior,
+        log_likelihood=-loss,
+        distance_from_mode=float(np.sqrt(2.0 * max(minimum.point.decrement, 0.0))),
+        displacement=posterior.mean - origin,
+        iterations=iterations,
+        converged=minimum.converged and separating is None and not is_unbounded and is_settled,
+        separating=separating,
+        is_evidence_unbounded=is_unbounded,
+        is_evidence_settled=is_settled,
     )
 
 
@@ -373,7 +391,8 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     if not flat.any():
         return
     if width > FULL_SIZE:  # too many for a Gram matrix: only empty columns and too few rows are detected
-        empty = np.flatnonzero(flat & (rows.design.extent()[1][:columns] == 0.0))
+        _, extent = rows.design.find_reach_and_extent()
+        empty = np.flatnonzero(flat & (extent[:columns] == 0.0))
         if len(empty):
             raise UnidentifiedError(empty)
         count = rows.count_with_weight()

@@ -33,7 +33,7 @@ _MIN_RELATIVE_SCORE = 1e-9  # a score below this fraction of the typical one may
 
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
-    """Adapt the options to a response."""
+    """Choose the solver for "auto" where the response restricts it, and a smaller tolerance where needed."""
     # The mode of a sample may be out of the link's range for other rows. And linear least squares need only
     # one step of Newton's method.
     if options.solver == "auto" and response.start_needs_all_rows:
@@ -48,13 +48,14 @@ def find_start(
 ) -> Array:
     """Find parameters at which every score is in the link's range, and not far from the optimum.
 
-    If `near`, the parameters of a model of other rows, keeps the scores of these rows in range, it is
-    returned.
+    `near` holds the parameters of a model of other rows. If they keep the scores of these rows in range, they
+    are returned.
     """
     objective = Objective.of(rows, response, prior)
 
     def is_in_range(parameters: Array) -> bool:
-        return bool(np.isfinite(objective.value_and_gradient(parameters)[0]))
+        value, _ = objective.value_and_gradient(parameters)
+        return bool(np.isfinite(value))
 
     if near is not None and is_in_range(near):
         return near
@@ -66,14 +67,14 @@ def find_start(
             intercept = base.map(_ShrinkTargets(len(design))).find_null_intercept(response)
         start[-1] += intercept
         return start
-    mean = float(response.start_means(np.array([rows.mean_target]), 0.5)[0])
+    mean = response.start_means(np.array([rows.mean_target]), 0.5).item()
     for is_same in (False, True):
         reweighted = _fit_squares(rows.map(_Reweight(response, mean, is_same)), prior)
         if is_in_range(reweighted):
             return reweighted
     if is_in_range(start):
         return start
-    interior = find_interior(rows, float(response.score(np.array(mean))))
+    interior = find_interior(rows, float(response.link_function(np.array(mean))))
     if interior is not None and is_in_range(interior):
         return interior
     raise ValueError(
@@ -108,16 +109,16 @@ class _Reweight:
 
     response: Response
     mean: float  # of all targets
-    is_same: bool  # whether the mean of each row is this one, or one between this one and the row's target
+    is_same: bool  # whether all rows start from this mean, or each from one between it and the row's target
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         means = np.full(len(rows.targets), self.mean)
         if not self.is_same:
             means = self.response.start_means(rows.targets, self.mean)
-        scores = self.response.score(means)
+        scores = self.response.link_function(means)
         weights = self.response.information(scores) * (1.0 if rows.weights is None else rows.weights)
         targets = scores if rows.offsets is None else scores - rows.offsets
-        return LinearRows(rows.design, targets, weights, None, rows.number)
+        return LinearRows(rows.design, targets, weights, number=rows.number)
 
 
 def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
@@ -235,7 +236,10 @@ class _SumSquares:
 
 
 def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
-    """Return the effective number of parameters: how many the rows determine, not the prior."""
+    """Return the effective number of parameters, which the rows and not the prior determine.
+
+    It is the number of all parameters if no precision is stored, or if there is no prior.
+    """
     count = float(len(posterior.mean))
     if posterior.precision is None or not prior.diagonal.any():
         return count
@@ -250,10 +254,12 @@ def effective_parameters(posterior: Laplace, prior: GaussianPrior) -> float:
 def estimate_dispersion(
     method: str | float, response: Response, pearson: float, deviance: float, weight: float, freedom: float
 ) -> float:
-    """Estimate φ from Pearson's squares and the deviance of rows; NaN if it is unknown, without `freedom`.
+    """Estimate φ from Pearson's squares and the deviance of rows.
 
-    The method "pearson" is Pearson's estimate; "estimate" is the same if the family has a dispersion,
-    otherwise 1; "mle" maximises the likelihood; a number is the dispersion itself.
+    `freedom` is the residual degrees of freedom; if they are not above 0, Pearson's estimate is NaN. The
+    method "pearson" is Pearson's estimate; "estimate" is the same if the family has a dispersion, otherwise
+    1; "mle" maximises the likelihood, and is 1 for a family without a dispersion; a number is the dispersion
+    itself.
     """
     if not isinstance(method, str):
         return method
@@ -282,8 +288,10 @@ class FittedGeneralized(FittedLinear):
         If the null model's deviance is 0, D² is 1 if the model's is 0, too, and 0 otherwise.
         """
         response, targets = self.response, rows.targets
-        deviance = rows.sum(response.deviances(rows.scores(self.posterior.mean), targets))
-        null = rows.sum(response.deviances(rows.null_scores(rows.find_null_intercept(response)), targets))
+        deviance = rows.sum(response.deviance_by_score(rows.scores(self.posterior.mean), targets))
+        null = rows.sum(
+            response.deviance_by_score(rows.null_scores(rows.find_null_intercept(response)), targets)
+        )
         if null > 0:
             return 1.0 - deviance / null
         return 1.0 if deviance <= 0 else 0.0
@@ -339,8 +347,8 @@ class _SumDeviances:
         response, targets, scores = self.response, rows.targets, rows.scores(self.at)
         null_deviance = np.nan
         if not np.isnan(self.intercept):
-            null_deviance = rows.sum(response.deviances(rows.null_scores(self.intercept), targets))
-        deviance = rows.sum(response.deviances(scores, targets))
+            null_deviance = rows.sum(response.deviance_by_score(rows.null_scores(self.intercept), targets))
+        deviance = rows.sum(response.deviance_by_score(scores, targets))
         return np.array([deviance, rows.sum(response.pearson_squares(scores, targets)), null_deviance])
 
 
@@ -355,13 +363,14 @@ class _SumLogLikelihoods:
     def __call__(self, rows: LinearRows) -> Array:
         scores = rows.scores(self.at)
         likelihoods = {
-            dispersion: rows.sum(self.response.log_likelihoods(scores, rows.targets, dispersion))
+            dispersion: rows.sum(self.response.log_likelihood_by_score(scores, rows.targets, dispersion))
             for dispersion in set(self.dispersions)
         }
         return np.array([likelihoods[dispersion] for dispersion in self.dispersions])
 
 
 def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
+    """Return the log-evidence for this dispersion; NaN without a dispersion, a precision or a prior."""
     precision = fit.posterior.precision
     if not dispersion > 0 or precision is None or not fit.prior.diagonal.any():
         return np.nan
@@ -425,6 +434,11 @@ def _pool(
     count: float,
     method: str | float,
 ) -> FittedGeneralized:
+    """Add the deviances and Pearson's squares of the parts, and estimate the dispersion of all rows.
+
+    `change` is how much the parts' deviances grow because their coefficients become those of `fit`. `count`
+    is the degrees of freedom of all rows before those of the coefficients are subtracted.
+    """
     pearson = sum(part.pearson for part in parts) + change
     deviance = sum(part.deviance for part in parts) + change
     effective = effective_parameters(fit.posterior, fit.prior)
@@ -515,6 +529,7 @@ def _hold_out(
     dispersions: Array,
     fold: NDArray[np.int64],
 ) -> HeldOutResponses:
+    """Make the predictions of rows from their scores, the scores' variances and the dispersions, all (n,)."""
     with np.errstate(over="ignore", invalid="ignore"):
         means = response.mean(scores)
         # The derivative of the mean by the score is √(information · variance), for every link.
@@ -523,7 +538,7 @@ def _hold_out(
     log_densities = np.empty(len(scores))
     for value in np.unique(dispersions):
         has_value = (dispersions == value) | (np.isnan(dispersions) & np.isnan(value))
-        log_densities[has_value] = response.log_likelihoods(
+        log_densities[has_value] = response.log_likelihood_by_score(
             scores[has_value], rows.targets[has_value], float(value)
         )
     return HeldOutResponses(
@@ -533,5 +548,5 @@ def _hold_out(
         log_densities=log_densities,
         fold=fold,
         weights=rows.weights,
-        deviances=response.deviances(scores, rows.targets),
+        deviances=response.deviance_by_score(scores, rows.targets),
     )

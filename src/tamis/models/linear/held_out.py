@@ -150,6 +150,7 @@ class _Predictions:
         return cls(np.empty(shape), np.empty(shape), np.empty(shape))
 
     def put(self, rows: Indices, distribution: Univariate, targets: Array) -> None:
+        """Fill in the predictive distribution of these rows, a batch (rows, q)."""
         assert isinstance(distribution, Normal | StudentT)
         variance = distribution.variance
         self.predictions[rows] = distribution.location
@@ -157,6 +158,7 @@ class _Predictions:
         self.log_densities[rows] = distribution.log_density(targets)
 
     def finish(self, y: Array, fold: Indices, weights: Array | None) -> HeldOutNumbers:
+        """Return the predictions in the shape of the targets y."""
         mean, std, log_densities = (
             part.reshape(y.shape) for part in (self.predictions, self.std, self.log_densities)
         )

@@ -134,12 +134,12 @@ class Laplace:
         return np.concatenate([block for part in parts for block in part])
 
     def score_covariances(self, design: Design, response: Response, covariance: Array | None = None) -> Array:
-        """Return the covariances of the scores of K outputs (n, K, K).
+        """Return the covariances of the rows' scores (n, outputs, outputs).
 
         `covariance` is that of the parameters, if it was computed already.
         """
-        contrasts, width = response.contrasts, design.width
-        m = contrasts.shape[1]
+        expansion, width = response.expansion, design.width
+        m = expansion.shape[1]
         covariance = self.covariance() if covariance is None else covariance
         covariances = np.empty((len(design), m, m))
         if covariance.ndim == 1:
@@ -154,7 +154,7 @@ class Laplace:
                     for b in range(a, m):
                         values = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
                         covariances[block.rows, a, b] = covariances[block.rows, b, a] = values
-        return np.asarray(np.einsum("ka,nab,lb->nkl", contrasts, covariances, contrasts, optimize=True))
+        return np.asarray(np.einsum("ka,nab,lb->nkl", expansion, covariances, expansion, optimize=True))
 
 
 def _diagonal_variances(design: Design, variances: Array) -> Array:
@@ -169,7 +169,7 @@ class LaplaceModel:
 
     response: Response
     prior: GaussianPrior
-    is_full: bool = True  # whether the information is a full matrix, or only its diagonal
+    is_full: bool = True  # whether `observe` computes the information's full matrix, or only its diagonal
 
     def objective_of(self, rows: LinearRows) -> Objective:
         """Return the negative log-posterior of these rows."""
@@ -181,7 +181,7 @@ class LaplaceModel:
         return Curvature(at, data.weight, *self.objective_of(data).row_loss(at), self._information(data, at))
 
     def observe_at(self, rows: LinearRows, point: Point) -> Curvature:
-        """Return what `observe` does, at a point where the objective and its gradient are already known."""
+        """Return what `observe` returns, at a point where the objective and its gradient are known."""
         loss, gradient = self.row_loss(point)
         information = point.information
         if information is None or not self.is_full:
@@ -189,7 +189,7 @@ class LaplaceModel:
         return Curvature(point.parameters, rows.weight, loss, gradient, information)
 
     def row_loss(self, point: Point) -> tuple[float, Array]:
-        """Return the loss of the rows and its gradient at a point, without the prior's."""
+        """Return the rows' loss at a point and its gradient (D,): those of the point without the prior's."""
         loss, gradient = self.prior.loss(point.parameters)
         return point.value - loss, point.gradient - gradient
 
@@ -205,15 +205,16 @@ class LaplaceModel:
 
     def objective(self, statistic: Curvature, /) -> float:
         """Return the negative log-posterior, up to constants, where the statistic was observed."""
-        return statistic.loss + self.prior.loss(statistic.at)[0]
+        prior_loss, _ = self.prior.loss(statistic.at)
+        return statistic.loss + prior_loss
 
     def infer(self, statistic: Curvature, /) -> Laplace:
         """Make Newton's step, or Fisher's scoring step if the link is not canonical.
 
         The precision is that at the start of the step.
         """
-        _, pull = self.prior.loss(statistic.at)
-        gradient, precision = statistic.gradient + pull, self.precision(statistic)
+        _, prior_gradient = self.prior.loss(statistic.at)
+        gradient, precision = statistic.gradient + prior_gradient, self.precision(statistic)
         if precision.ndim == 1:
             return Laplace(statistic.at - gradient / precision, precision)
         return Laplace(statistic.at - solve_semidefinite(precision, gradient), precision)
@@ -229,14 +230,15 @@ def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior
         values, _ = eigen(matrix)
         proper = values > 1e-12 * values[-1]
         determinant, count = float(np.log(values[proper]).sum()), int(proper.sum())
-    density = 0.5 * (determinant - count * _LOG_TWO_PI) - prior.loss(posterior.mean)[0]
+    prior_loss, _ = prior.loss(posterior.mean)
+    density = 0.5 * (determinant - count * _LOG_TWO_PI) - prior_loss
     return log_likelihood + density + posterior.log_volume()
 
 
 def choose_precision(
     curvature: Curvature, prior: GaussianPrior, coefficients: NDArray[np.bool_], most: float = 1e12
 ) -> float:
-    """Choose the precision α of all coefficients by the evidence, if the likelihood is taken for a Gaussian.
+    """Choose the precision α of all coefficients by the evidence, with a Gaussian for the likelihood.
 
     The Gaussian has the curvature's gradient and information; `coefficients` (D,) selects the parameters with
     the precision α, and the others have flat priors. MacKay's (1992) fixed point, α = γ / |w|², is iterated
@@ -246,7 +248,7 @@ def choose_precision(
     information = curvature.information
     if information.ndim == 1:
         values = information[coefficients]
-        pulls = values * curvature.at[coefficients] - curvature.gradient[coefficients]
+        right_sides = values * curvature.at[coefficients] - curvature.gradient[coefficients]
     else:
         inner, outer = np.flatnonzero(coefficients), np.flatnonzero(~coefficients)
         target = information @ curvature.at - curvature.gradient
@@ -257,17 +259,17 @@ def choose_precision(
             matrix = matrix - cross @ factor.solve(cross.T)
             inner_target = inner_target - cross @ factor.solve(target[outer][:, None])[:, 0]
         values, vectors = eigen(matrix)
-        values, pulls = np.maximum(values, 0.0), vectors.T @ inner_target
+        values, right_sides = np.maximum(values, 0.0), vectors.T @ inner_target
     alpha = float(prior.diagonal[coefficients].mean())
     for _ in range(_FIXED_POINT_STEPS):
-        weights = pulls / (values + alpha)
+        coordinates = right_sides / (values + alpha)  # of the mode, along the eigenvectors
         effective = float((values / (values + alpha)).sum())
-        size = float(weights @ weights)
+        size = float(coordinates @ coordinates)
         new = min(effective / size, most) if size * most > effective else most
         if abs(np.log(new / alpha)) < 1e-10:
             return new
         alpha = new
-    return _bracket_fixed_point(values, np.square(pulls), alpha, most)
+    return _bracket_fixed_point(values, np.square(right_sides), alpha, most)
 
 
 def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: float) -> float:
@@ -297,15 +299,15 @@ def combine(parts: list[Laplace], powers: list[float], prior: GaussianPrior) -> 
     """
     is_full = not any(part.is_diagonal for part in parts)
     base = prior.add_to(np.zeros((len(prior.mean),) * 2)) if is_full else prior.diagonal
-    precision, pull = base.copy(), _multiply(base, prior.mean)
+    precision, right_side = base.copy(), _multiply(base, prior.mean)
     for part, power in zip(parts, powers, strict=True):
         part_precision = _reduce_precision(part, is_full)
         precision = precision + power * (part_precision - base)
-        pull = pull + power * (_multiply(part_precision, part.mean) - _multiply(base, prior.mean))
+        right_side = right_side + power * (_multiply(part_precision, part.mean) - _multiply(base, prior.mean))
     if is_full:
-        mean = Laplace(prior.mean, precision).factor().solve(pull[:, None])[:, 0]
+        mean = Laplace(prior.mean, precision).factor().solve(right_side[:, None])[:, 0]
         return Laplace(mean, precision)
-    return Laplace(pull / precision, precision)
+    return Laplace(right_side / precision, precision)
 
 
 def _reduce_precision(part: Laplace, is_full: bool) -> Array:

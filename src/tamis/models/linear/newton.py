@@ -104,7 +104,7 @@ class Search:
     """The last accepted point, the step under trial from there, and what is to be observed next."""
 
     at: Array  # (D,): the point at which rows are evaluated next
-    request: Derivative = "gradient"  # what is evaluated next: the loss with its gradient, or a matrix
+    request: Derivative = "gradient"  # what is evaluated next: the loss with its gradient, or this matrix
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
     directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
@@ -141,10 +141,10 @@ class Search:
         at = point.parameters + directions[0].vector
         return Search(
             at,
-            "gradient",
-            point,
-            self.iterations,
-            directions,
+            request="gradient",
+            point=point,
+            iterations=self.iterations,
+            directions=directions,
             indefinite=self.indefinite,
             has_information=has_information or self.has_information,
             memory=memory,
@@ -153,7 +153,7 @@ class Search:
     def accept(self, point: Point, request: Derivative = "gradient") -> "Search":
         """Continue the search from this point."""
         iterations = self.iterations + (self.point is not None)
-        return Search(point.parameters, request, point, iterations)
+        return Search(point.parameters, request=request, point=point, iterations=iterations)
 
     def shorten(self, factor: float) -> "Search":
         """Try a shorter step along the same direction."""
@@ -210,18 +210,19 @@ class LineSearch(ABC):
         search = statistic.given
         if search.request != "gradient":
             return search.accepted.value
-        return statistic.loss + self.prior.loss(search.at)[0]
+        prior_loss, _ = self.prior.loss(search.at)
+        return statistic.loss + prior_loss
 
     def infer(self, statistic: Evaluation, /) -> Search:
         """Accept the trial point and choose a direction there, or try another point."""
         search = statistic.given
         if search.request != "gradient":
             return self.use_matrix(search, self.prior.add_to(statistic.matrix))
-        loss, gradient = self.prior.loss(search.at)
-        value = statistic.loss + loss
+        prior_loss, prior_gradient = self.prior.loss(search.at)
+        value = statistic.loss + prior_loss
         matrix = statistic.matrix if statistic.matrix.size else None
         value = value if np.isfinite(value) else np.inf
-        trial = Point(search.at, value, statistic.gradient + gradient, information=matrix)
+        trial = Point(search.at, value, statistic.gradient + prior_gradient, information=matrix)
         if search.point is None or self._is_sufficient_decrease(search, trial):
             chosen = self.choose_direction(search, trial)
             if matrix is None:
@@ -232,6 +233,7 @@ class LineSearch(ABC):
         return self.change_direction(search)
 
     def _is_sufficient_decrease(self, search: Search, trial: Point) -> bool:
+        """Return whether the trial point is low enough to be accepted (Armijo's condition)."""
         value, direction = search.accepted.value, search.directions[0]
         rounding = _ROUNDING * self.response.loss_scale(value)
         limit = value + _ARMIJO * search.length * direction.slope
@@ -247,14 +249,21 @@ class LineSearch(ABC):
 
     @abstractmethod
     def choose_direction(self, search: Search, point: Point) -> Search:
-        """Accept the point under trial, and choose a direction there or request a matrix."""
+        """Accept the evaluated point, and return what to evaluate next.
+
+        A subclass returns `search.accept(point).try_directions(…)` with directions of descent, or
+        `search.accept(point, request)` to have a matrix evaluated there, which `use_matrix` then gets.
+        """
 
     def use_matrix(self, search: Search, matrix: Array) -> Search:
-        """Choose a direction by the requested matrix, with the prior's precision added."""
+        """Choose a direction by the requested matrix (D, D), to which the prior's precision is added.
+
+        Only a subclass that requests matrices needs to define it.
+        """
         raise NotImplementedError
 
     def change_direction(self, search: Search) -> Search:
-        """Choose another direction, after no step along the present one has descended."""
+        """Choose another direction, after no step along the present one has descended; or set `is_stuck`."""
         return replace(search, is_stuck=True)
 
 
@@ -266,10 +275,11 @@ class Newton(LineSearch):
     negative eigenvalue, the point is a saddle, and the direction is that of the most negative curvature.
     """
 
-    at_once: bool = False  # whether the matrix is evaluated at every trial point, together with the gradient
+    # Whether the expected information is evaluated at every trial point, together with the gradient.
+    with_information: bool = False
 
     def observe_matrix(self, objective: Objective, at: Array) -> Array:
-        return objective.information(at) if self.at_once else np.empty((0, 0))
+        return objective.information(at) if self.with_information else np.empty((0, 0))
 
     def choose_direction(self, search: Search, point: Point) -> Search:
         return search.accept(point, "information" if self.response.is_canonical else "hessian")
@@ -509,7 +519,7 @@ def descend(model: LineSearch, rows: LinearRows, start: Search) -> Iterator[Sear
 def _run_until_converged(
     model: LineSearch, searches: Iterator[Search], tol: float, max_iter: int, report_step: StepReport | None
 ) -> Minimum:
-    """Advance `searches` until the decrement is below `tol`, after `max_iter` points, or until they end.
+    """Advance `searches` until the decrement is at most `tol`, after `max_iter` points, or until they end.
 
     The tolerance is relative to the objective where that is below 1, and no decrement has to be below the
     objective's rounding errors.
@@ -538,11 +548,18 @@ def minimise(
     max_iter: int = 100,
     report_step: StepReport | None = None,
 ) -> Minimum:
-    """Minimise the objective with a solver; `_run_until_converged` says when it stops."""
+    """Minimise the objective with a solver, from parameters `start` (D,).
+
+    It stops when the decrement is at most about `tol`, or after `max_iter` accepted points.
+    """
     response, prior, rows = objective.response, objective.prior, objective.rows
-    at_once = takes_newton_at_once(objective, solver)
+    starts_at_sample_mode = starts_newton_at_sample_mode(objective, solver)
     solver = choose_solver(objective, solver)
-    newton: LineSearch = Newton(response, prior, at_once or (solver == "newton" and _is_pass_slow(objective)))
+    newton: LineSearch = Newton(
+        response,
+        prior,
+        with_information=starts_at_sample_mode or (solver == "newton" and _is_pass_slow(objective)),
+    )
     if solver == "newton":
         return _run_until_converged(newton, descend(newton, rows, Search(start)), tol, max_iter, report_step)
     with threads.one_blas_thread:  # lanes of rows use all cores, for which BLAS threads would compete
@@ -550,7 +567,7 @@ def minimise(
             sample_mode, whitening = start, _whiten_diagonal(objective, start)
         else:
             sample_mode, whitening = _minimise_sample(objective, start)
-        if at_once:
+        if starts_at_sample_mode:
             searches = descend(newton, rows, Search(sample_mode))
             return _run_until_converged(newton, searches, tol, max_iter, report_step)
         model: LineSearch = QuasiNewton(response, prior, whitening)
@@ -597,7 +614,7 @@ def definite_hessian(objective: Objective, at: Array) -> Array:
 
 
 def choose_solver(objective: Objective, solver: Solver) -> Solver:
-    """Resolve "auto" by the numbers of rows and of parameters."""
+    """Return the solver; "auto" is replaced by a choice by the numbers of rows, columns and outputs."""
     if solver != "auto":
         return solver
     if objective.design.width > FULL_SIZE:
@@ -606,7 +623,7 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
     return "newton" if few else "whitened"
 
 
-def takes_newton_at_once(objective: Objective, solver: Solver) -> bool:
+def starts_newton_at_sample_mode(objective: Objective, solver: Solver) -> bool:
     """Return whether Newton's method starts at the mode of a sample, with a Hessian at each point.
 
     It then needs three or four passes over all rows, each of which computes value, gradient and Hessian. This
@@ -638,7 +655,7 @@ def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whiteni
     model = QuasiNewton(sample.response, sample.prior, whitening)
     searches = descend(model, sample.rows, Search(start))
     sample_mode = _run_until_converged(
-        model, searches, _SAMPLE_DECREMENT * objective.size, 100, None
+        model, searches, _SAMPLE_DECREMENT * objective.size, max_iter=100, report_step=None
     ).point.parameters
     if objective.size > FULL_SIZE:
         return sample_mode, whitening

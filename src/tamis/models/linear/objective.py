@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.models.linear.design import Block, Design
+from tamis.models.linear.design import Design, RowBlock
 from tamis.models.linear.responses import Response
 from tamis.protocols import Shards, Statistic
 
 S = TypeVar("S", bound=Statistic)
 
-# A prior counts as flat if its precision is below _WEAK and at most _NEGLIGIBLE of the squares of its column.
+# A prior counts as flat if its precision is below _WEAK, and at most _NEGLIGIBLE times the sum of squares of
+# its column.
 _WEAK, _NEGLIGIBLE = 1e-8, 1e-14
 # The golden ratio minus 1: fractional parts of its multiples are evenly distributed (Weyl's sequence).
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
@@ -37,7 +38,7 @@ class LinearRows:
     targets: Array  # (n,)
     weights: Array | None = None  # (n,)
     offsets: Array | None = None  # (n,)
-    number: int = 0  # of the shard (part of the data) to which the rows belong
+    number: int = 0  # the number of the shard (part of the data) to which the rows belong
 
     @property
     def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
@@ -54,7 +55,7 @@ class LinearRows:
         return observe(self)
 
     def map(self, change: "Callable[[LinearRows], LinearRows]") -> "LinearRows":
-        """Return the rows that `change` makes of these, with other targets, weights or offsets."""
+        """Return `change(rows)`; `change` may replace targets, weights and offsets."""
         return change(self)
 
     def find_null_intercept(self, response: Response) -> float:
@@ -189,15 +190,15 @@ class Objective:
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
         """Return the loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
         loss, gradient = self.row_loss(parameters)
-        prior_loss, pull = self.prior.loss(parameters)
+        prior_loss, prior_gradient = self.prior.loss(parameters)
         value = prior_loss + loss
-        return (value if np.isfinite(value) else np.inf), gradient + pull
+        return (value if np.isfinite(value) else np.inf), gradient + prior_gradient
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
         """Return the rows' loss and its gradient (D,), without the prior; ∞ outside the link's range."""
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[Block]) -> tuple[float, Array]:
+        def lane(blocks: Iterator[RowBlock]) -> tuple[float, Array]:
             total, gradient = 0.0, np.zeros(coefficients.shape)
             for block in blocks:
                 loss, derivatives = self._block_loss(block, coefficients)
@@ -214,7 +215,8 @@ class Objective:
             gradient = self.response.reduce_gradient(reduce(add, (part for _, part in parts)))
         return (loss if np.isfinite(loss) else np.inf), gradient
 
-    def _block_loss(self, block: Block, coefficients: Array) -> tuple[float, Array]:
+    def _block_loss(self, block: RowBlock, coefficients: Array) -> tuple[float, Array]:
+        """Return the weighted loss of the rows of a block, and its derivatives by their scores."""
         scores = self._block_scores(block, coefficients)
         with np.errstate(over="ignore", invalid="ignore"):
             losses, derivatives = self.response.loss(scores, self.targets[block.rows])
@@ -224,7 +226,8 @@ class Objective:
             factors = weights if derivatives.ndim == 1 else weights[:, None]
             return float(weights @ losses), derivatives * factors
 
-    def _block_scores(self, block: Block, coefficients: Array) -> Array:
+    def _block_scores(self, block: RowBlock, coefficients: Array) -> Array:
+        """Return the scores of the rows of a block, with offsets added."""
         scores = block.scores(coefficients)
         if self.offsets is not None:
             scores += self.offsets[block.rows] if scores.ndim == 1 else self.offsets[block.rows, None]
@@ -242,7 +245,7 @@ class Objective:
         """Return the rows' Fisher information (D, D) or, if `observed`, their Hessian, without the prior."""
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[Block]) -> Array:
+        def lane(blocks: Iterator[RowBlock]) -> Array:
             matrix = np.zeros((coefficients.size, coefficients.size))
             for block in blocks:
                 scores, targets = self._block_scores(block, coefficients), self.targets[block.rows]
@@ -256,7 +259,7 @@ class Objective:
         """Return the diagonal of the information of the rows (D,), without the prior."""
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[Block]) -> Array:
+        def lane(blocks: Iterator[RowBlock]) -> Array:
             diagonal = np.zeros(self.size)
             for block in blocks:
                 weights = None if self.weights is None else self.weights[block.rows]
@@ -267,7 +270,7 @@ class Objective:
         return reduce(add, self.design.map_lanes(lane))
 
     def information_product(self, parameters: Array) -> Callable[[Array], Array]:
-        """Return a function that multiplies vectors (D,) by the information plus the prior's precision.
+        """Return a function that multiplies a vector (D,) by the sum of information and prior precision.
 
         The information is that at `parameters`. A product takes one pass over the rows, and needs no matrix.
         """
@@ -278,14 +281,15 @@ class Objective:
         def multiply(vector: Array) -> Array:
             coefficients = self.expand(vector)
 
-            def lane(blocks: Iterator[Block]) -> Array:
+            def lane(blocks: Iterator[RowBlock]) -> Array:
                 product = np.zeros(coefficients.shape)
                 for block in blocks:
                     product += block.gradient(operator(block.rows, block.scores(coefficients)))
                 return product
 
-            pull = self.prior.loss(vector + self.prior.mean)[1]
-            return self.response.reduce_gradient(reduce(add, self.design.map_lanes(lane))) + pull
+            # The gradient of the prior's loss at this point is the precision times the vector.
+            _, prior_product = self.prior.loss(vector + self.prior.mean)
+            return self.response.reduce_gradient(reduce(add, self.design.map_lanes(lane))) + prior_product
 
         return multiply
 
@@ -302,7 +306,7 @@ class Objective:
         design = self.design
         weights = np.ones(len(design)) if self.weights is None else self.weights
 
-        def lane(blocks: Iterator[Block]) -> Array:
+        def lane(blocks: Iterator[RowBlock]) -> Array:
             matrix = np.zeros((design.width, design.width))
             for block in blocks:
                 matrix += block.gram(weights[block.rows])
@@ -316,16 +320,18 @@ class Objective:
         weak = precision < _WEAK
         if not precision[weak].any():
             return weak
-        squares = self.squares()
+        squares = self.column_squares()
         return np.asarray(precision <= _NEGLIGIBLE * np.tile(squares, len(precision) // len(squares)))
 
-    def squares(self) -> Array:
+    def column_squares(self) -> Array:
         """Return Σ weight · x² of each column (width,)."""
         weights = np.ones(len(self.design)) if self.weights is None else self.weights
         return reduce(
             add,
             self.design.map_lanes(
-                lambda blocks: sum((block.squares(weights[block.rows]) for block in blocks), np.zeros(()))
+                lambda blocks: sum(
+                    (block.column_squares(weights[block.rows]) for block in blocks), np.zeros(())
+                )
             ),
         )
 
@@ -342,7 +348,7 @@ class Objective:
 
     def find_least_information(self, parameters: Array) -> float:
         """Return the least information of a row with weight, relative to its information at score 0."""
-        remaining = self.response.remaining_information(self.scores(parameters))
+        remaining = self.response.relative_information(self.scores(parameters))
         return float(self._drop_weightless(remaining).min(initial=np.inf))
 
     def _drop_weightless(self, values: Array) -> Array:
@@ -361,10 +367,10 @@ class Objective:
     def sample(self) -> "Objective | None":
         """Return the objective of a sample of rows, weighted to represent all; None if rows are too few."""
         n = len(self.design)
-        places = choose_sample(n, self.size)
-        if places is None:
+        indices = choose_sample(n, self.size)
+        if indices is None:
             return None
-        rows = self.rows.take(places)
+        rows = self.rows.take(indices)
         factor = n / len(rows.design)
         weights = np.full(len(rows.design), factor) if rows.weights is None else factor * rows.weights
         return replace(rows, weights=weights).make_objective(self.response, self.prior)
@@ -382,10 +388,12 @@ def choose_sample(rows: int, size: int) -> NDArray[np.int64] | None:
 
 
 def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
-    """Bound the change of any row's score by a step; with classes, of the difference of two scores.
+    """Return an upper bound on the change of a row's score by a step of the parameters (D,).
+
+    With more than two classes it bounds the change of the difference of any two scores.
 
     `reach` is the largest norm of a row, and `extent` (width,) the largest magnitude in each column.
     """
-    differences = response.score_differences(step, len(extent))
+    differences = response.difference_coefficients(step, len(extent))
     by_length = reach * np.linalg.norm(differences, axis=-1).max()
     return min(float(by_length), float((np.abs(differences) @ extent).max()))

@@ -36,7 +36,8 @@ def make_coefficient_prior(
 ) -> CoefficientPrior:
     """Make the prior on the coefficients of d columns, for each of q targets, from `alpha` or `prior`.
 
-    If `prior` is not None, `alpha` must not be set: it must be "evidence" or `default`.
+    If `prior` is not None, `alpha` must not be set: it must be "evidence" or `default`, the number that
+    `alpha` is where the caller gives none.
     """
     strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
     if prior is not None:
@@ -45,7 +46,7 @@ def make_coefficient_prior(
             raise ValueError(f"got both alpha and prior, expected one of them: leave alpha={unset}")
         return _read_prior(prior, d, q)
     if isinstance(strength, str):
-        return _make_diagonal(np.zeros((q, d)), np.ones(d), None, by_evidence=True)
+        return _make_diagonal(np.zeros((q, d)), np.ones(d), alpha=None, by_evidence=True)
     if strength.shape not in ((), (d,)):
         raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one per column ({d},)")
     if not ((strength >= 0) & (strength < np.inf)).all():
@@ -70,7 +71,10 @@ def check_at_least_zero(name: str, value: object) -> float:
 
 
 def read_numbers_or_word(value: object, name: str, words: tuple[str, ...]) -> Any:
-    """Return one of the words unchanged, or convert the value to an array of numbers."""
+    """Return one of the words unchanged, or convert the value to an array of numbers.
+
+    `name` is that of the parameter, for errors.
+    """
     if isinstance(value, str) and value in words:
         return value
     expected = f"expected a number, an array of them, or {' or '.join(repr(word) for word in words)}"
@@ -83,6 +87,7 @@ def read_numbers_or_word(value: object, name: str, words: tuple[str, ...]) -> An
 
 
 def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
+    """Check a caller's pair of mean and covariance, or variances, and make the prior."""
     if not isinstance(prior, Sequence) or len(prior) != 2:
         raise ValueError(
             f"got prior={arrays.one_line(prior)}, expected a mean and a covariance: prior=(m0, S0)"
@@ -96,7 +101,7 @@ def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
     if covariance.shape == (d,):
         if not ((covariance > 0) & (covariance < np.inf)).all():
             raise ValueError(f"got a prior variance of {covariance.min():g}, expected finite numbers above 0")
-        return _make_diagonal(means, 1.0 / covariance, None)
+        return _make_diagonal(means, 1.0 / covariance, alpha=None)
     if covariance.shape != (d, d):
         raise ValueError(
             f"got a prior covariance of shape {covariance.shape}, expected ({d}, {d}), or variances ({d},)"
@@ -104,12 +109,15 @@ def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
     what = "prior covariance"
     factor = Cholesky.of(symmetrize(covariance, what), what, "give one that is")
     log_determinant, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
-    return CoefficientPrior(means, factor.inverse(), factor.lower, log_determinant, flat, None, False)
+    return CoefficientPrior(
+        means, factor.inverse(), factor.lower, log_determinant, flat, alpha=None, by_evidence=False
+    )
 
 
 def _make_diagonal(
     mean: Array, precision: Array, alpha: Array | None, by_evidence: bool = False
 ) -> CoefficientPrior:
+    """Make a prior with means (q, d) and independent coefficients of these precisions (d,)."""
     flat = precision == 0
     proper = np.where(flat, 1.0, precision)
     root, log_determinant = np.diag(1.0 / np.sqrt(proper)), float(np.log(proper).sum())

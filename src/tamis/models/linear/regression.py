@@ -125,19 +125,21 @@ class BayesianLinear:
             return self._solve(equations)
 
     def _solve(self, equations: Equations) -> LinearPosterior:
+        """Infer the posterior from the normal equations."""
         q, d = equations.cross.shape
         prior = make_coefficient_prior(self.alpha, self.prior, d, q)
         cross = equations.cross - prior.mean @ equations.gram
         squares = equations.squares - np.einsum("qd,qd->q", prior.mean, equations.cross + cross)
         squares = np.maximum(squares, 0.0)
         count = equations.weight - self.intercept - int(prior.flat.sum())
-        noise = self._noise(count, q)
+        noise = self._make_noise_prior(count, q)
         self._refuse_dependent(equations, prior)
         precisions = _choose_precisions(equations, prior, cross, squares, noise, count)
         root, log_volume, is_informed = _find_roots(equations.gram, prior, precisions.ratio)
-        half = (cross[:, None, :] @ root)[:, 0] * is_informed
-        mean = prior.mean + (root @ half[..., None])[..., 0]
-        loss = np.maximum(squares - np.square(half).sum(axis=1), 0.0)
+        # The mean minus the prior's is root · coordinates, because root · rootᵀ is the inverse of ΦᵀΦ + R.
+        coordinates = (cross[:, None, :] @ root)[:, 0] * is_informed
+        mean = prior.mean + (root @ coordinates[..., None])[..., 0]
+        loss = np.maximum(squares - np.square(coordinates).sum(axis=1), 0.0)
         posterior_noise, beta = None, precisions.beta
         if noise.unknown:
             a = np.full(q, noise.shape + 0.5 * count)
@@ -167,15 +169,18 @@ class BayesianLinear:
     def refuse_impossible(self, d: int, q: int) -> None:
         """Raise if the model's parameters are invalid for d columns and q targets."""
         make_coefficient_prior(self.alpha, self.prior, d, q)
-        self._noise(np.inf, q)
+        self._make_noise_prior(np.inf, q)
 
-    def _noise(self, count: float, q: int) -> "_Noise":
-        """Check the parameters and make the prior of the noise of q targets."""
+    def _make_noise_prior(self, count: float, q: int) -> "_Noise":
+        """Check the parameters and make the prior of the noise of q targets.
+
+        `count` is the total weight, minus one for each coefficient, or intercept, with a flat prior.
+        """
         shape = check_at_least_zero("noise_shape", self.noise_shape)
         scale = check_at_least_zero("noise_scale", self.noise_scale)
         beta = read_numbers_or_word(self.beta, "beta", ("unknown", "evidence"))
         if not isinstance(beta, str):
-            return _Noise(check_noise_precision(beta, q), False, 0.0, 0.0)
+            return _Noise(check_noise_precision(beta, q), unknown=False, shape=0.0, scale=0.0)
         unknown = beta == "unknown"
         if count + 2.0 * shape * unknown <= 0:
             raise ValueError(
@@ -183,9 +188,10 @@ class BayesianLinear:
                 "less weight than flat coefficients), expected more than 0: learn more rows, or give beta as "
                 "a number"
             )
-        return _Noise(None, unknown, shape * unknown, scale * unknown)
+        return _Noise(known=None, unknown=unknown, shape=shape * unknown, scale=scale * unknown)
 
     def _refuse_dependent(self, equations: Equations, prior: CoefficientPrior) -> None:
+        """Raise if other columns determine a column with a flat prior."""
         if not prior.flat.any():
             return
         columns = find_dependent(equations.gram + prior.precision)
@@ -213,7 +219,8 @@ class _Precisions(NamedTuple):
 
     ratio: Array  # (q,): α/β
     beta: Array  # (q,)
-    alpha: Array | None  # see `LinearPosterior.alpha`
+    # Of the prior: (q,) if chosen by evidence, else as given; None if a covariance was given.
+    alpha: Array | None
 
 
 def _choose_precisions(
@@ -246,7 +253,7 @@ def _choose_precisions(
 def _log_fit(
     beta: Array, loss: Array, count: float, noise: _Noise, posterior: NoisePosterior | None
 ) -> Array:
-    """Return the terms of the log-evidence (q,) that depend on the noise and the residual squares."""
+    """Return the terms of the log-evidence (q,) that depend on the noise and the penalised squares `loss`."""
     if posterior is None:
         return 0.5 * count * np.log(beta) - 0.5 * beta * loss
     before = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)

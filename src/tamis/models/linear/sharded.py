@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.arrays import Array
-from tamis.models.linear.design import Block, DenseDesign, Design, SparseDesign
+from tamis.models.linear.design import DenseDesign, Design, RowBlock, SparseDesign
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, choose_sample
 from tamis.models.linear.responses import NullModelSizes, Response, RowSums
 from tamis.protocols import Statistic
@@ -68,8 +68,8 @@ class Survey:
     sums: Array  # (p,): Σ weight · x, about the centre
     reach: float  # the largest norm of a row
     extent: Array  # (width,): the largest magnitude in each column
-    targets: "Range"
-    offsets: "Range | None" = None  # None if the rows have no offsets
+    targets: Range
+    offsets: Range | None = None  # None if the rows have no offsets
     is_sparse: bool = False
     classes: Array = field(default_factory=lambda: np.empty(0))  # the weight of each, if they are counted
 
@@ -79,36 +79,36 @@ class Survey:
         weights = np.ones(len(rows.design)) if rows.weights is None else rows.weights
         positive = weights[weights > 0]
         means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
-        reach, extent = rows.design.extent()
+        reach, extent = rows.design.find_reach_and_extent()
         return cls(
-            {rows.number: len(rows.design)},
-            float(weights.sum()),
-            len(positive),
-            float(positive.min(initial=np.inf)),
-            rows.weights is not None,
-            np.zeros(rows.design.columns) + means * weights.sum(),
-            reach,
-            extent,
-            Range.of(rows.targets, weights),
-            None if rows.offsets is None else Range.of(rows.offsets, weights),
-            rows.design.is_sparse,
-            rows.count_classes(classes) if classes else np.empty(0),
+            counts={rows.number: len(rows.design)},
+            weight=float(weights.sum()),
+            with_weight=len(positive),
+            lightest=float(positive.min(initial=np.inf)),
+            has_weights=rows.weights is not None,
+            sums=np.zeros(rows.design.columns) + means * weights.sum(),
+            reach=reach,
+            extent=extent,
+            targets=Range.of(rows.targets, weights),
+            offsets=None if rows.offsets is None else Range.of(rows.offsets, weights),
+            is_sparse=rows.design.is_sparse,
+            classes=rows.count_classes(classes) if classes else np.empty(0),
         )
 
     def __add__(self, other: "Survey") -> "Survey":
         return Survey(
-            self.counts | other.counts,
-            self.weight + other.weight,
-            self.with_weight + other.with_weight,
-            min(self.lightest, other.lightest),
-            self.has_weights or other.has_weights,
-            self.sums + other.sums,
-            max(self.reach, other.reach),
-            np.maximum(self.extent, other.extent),
-            self.targets + other.targets,
-            None if self.offsets is None or other.offsets is None else self.offsets + other.offsets,
-            self.is_sparse or other.is_sparse,
-            self.classes + other.classes,
+            counts=self.counts | other.counts,
+            weight=self.weight + other.weight,
+            with_weight=self.with_weight + other.with_weight,
+            lightest=min(self.lightest, other.lightest),
+            has_weights=self.has_weights or other.has_weights,
+            sums=self.sums + other.sums,
+            reach=max(self.reach, other.reach),
+            extent=np.maximum(self.extent, other.extent),
+            targets=self.targets + other.targets,
+            offsets=None if self.offsets is None or other.offsets is None else self.offsets + other.offsets,
+            is_sparse=self.is_sparse or other.is_sparse,
+            classes=self.classes + other.classes,
         )
 
     def __mul__(self, weight: float) -> "Survey":
@@ -148,13 +148,13 @@ class ShardedDesign(Design):
     def column_means(self, weights: Array | None) -> Array:
         return np.asarray(self.centre + self.survey.sums / self.survey.weight)
 
-    def extent(self) -> tuple[float, Array]:
+    def find_reach_and_extent(self) -> tuple[float, Array]:
         return self.survey.reach, self.survey.extent
 
     def take(self, rows: NDArray[np.int64] | slice) -> Design:
         raise TypeError(_NOT_IN_MEMORY)
 
-    def blocks(self, start: int, stop: int) -> Iterator[Block]:
+    def blocks(self, start: int, stop: int) -> Iterator[RowBlock]:
         raise TypeError(_NOT_IN_MEMORY)
 
 
@@ -162,10 +162,18 @@ class ShardedDesign(Design):
 class ShardedRows(LinearRows):
     """Rows in shards."""
 
-    places: Any = None  # `RowShards`: where the rows are
+    row_shards: Any = None  # `RowShards`, which read the rows; None only in an empty default
     survey: Survey = field(
         default_factory=lambda: Survey(
-            {}, 0.0, 0, 1.0, False, np.empty(0), 0.0, np.empty(0), Range(0.0, 0.0, 0.0)
+            counts={},
+            weight=0.0,
+            with_weight=0,
+            lightest=1.0,
+            has_weights=False,
+            sums=np.empty(0),
+            reach=0.0,
+            extent=np.empty(0),
+            targets=Range(0.0, 0.0, 0.0),
         )
     )
 
@@ -192,32 +200,34 @@ class ShardedRows(LinearRows):
         found = shards.total(_SurveyShard(classes, gather))
         design = ShardedDesign(centre, intercept, found.survey)
         rows = None if sample is None else _Sample(sample, found.gathered)
-        return cls(design, np.empty(0), places=shards, survey=found.survey, sample=rows)
+        return cls(design, np.empty(0), row_shards=shards, survey=found.survey, sample=rows)
 
     @property
     def shards(self) -> Any:
-        return self.places
+        return self.row_shards
 
     @property
     def prefers_few_passes(self) -> bool:
         return True
 
     def total(self, observe: Callable[[LinearRows], S]) -> S:
-        sums: S = self.places.total(observe)
+        sums: S = self.row_shards.total(observe)
         return sums
 
     def map(self, change: Callable[[LinearRows], LinearRows]) -> "ShardedRows":
-        return ShardedRows.of(self.places.map(change), self.design.centre, self.design.intercept)
+        return ShardedRows.of(self.row_shards.map(change), self.design.centre, self.design.intercept)
 
     def find_null_intercept(self, response: Response) -> float:
         survey, offsets = self.survey, self.survey.offsets
         with np.errstate(divide="ignore"):
             if offsets is None:
-                return float(response.score(np.array(survey.targets.sum / survey.weight)))
+                return float(response.link_function(np.array(survey.targets.sum / survey.weight)))
             sizes = NullModelSizes(
                 survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
             )
-            return response.find_null_intercept(sizes, lambda function: self.places.total(_SumRows(function)))
+            return response.find_null_intercept(
+                sizes, lambda function: self.row_shards.total(_SumRows(function))
+            )
 
     @property
     def mean_target(self) -> float:
@@ -241,7 +251,7 @@ class ShardedRows(LinearRows):
     def divide_weights(self, unit: float) -> "ShardedRows":
         if not self.survey.has_weights:
             return self
-        return ShardedRows.of(self.places.map(_Divide(unit)), self.design.centre, self.design.intercept)
+        return ShardedRows.of(self.row_shards.map(_Divide(unit)), self.design.centre, self.design.intercept)
 
     def count_with_weight(self) -> int:
         return self.survey.with_weight
@@ -252,22 +262,22 @@ class ShardedRows(LinearRows):
     def count_classes(self, classes: int) -> Array:
         if len(self.survey.classes) == classes:
             return self.survey.classes
-        counts: Array = self.places.total(_CountClasses(classes))
+        counts: Array = self.row_shards.total(_CountClasses(classes))
         return counts
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
         """Bring the rows at these ascending indices to this process."""
-        if self.sample is not None and np.array_equal(self.sample.places, rows):
+        if self.sample is not None and np.array_equal(self.sample.indices, rows):
             return self.sample.rows.join()
-        gathered: _Gathered = self.places.total(_Gather(rows, _find_starts(self.survey.counts)))
+        gathered: _Gathered = self.row_shards.total(_Gather(rows, _find_starts(self.survey.counts)))
         return gathered.join()
 
 
 def _find_starts(counts: dict[int, int]) -> dict[int, int]:
     """Return the index of each shard's first row among the rows of all shards, by the shard's number."""
     numbers = sorted(counts)
-    places = np.cumsum([0, *(counts[number] for number in numbers)])[:-1]
-    return dict(zip(numbers, places.tolist(), strict=True))
+    starts = np.cumsum([0, *(counts[number] for number in numbers)])[:-1]
+    return dict(zip(numbers, starts.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,6 +295,8 @@ class _SumRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Divide:
+    """Rows → the same rows with weights divided by a unit."""
+
     unit: float
 
     def __call__(self, rows: LinearRows) -> LinearRows:
@@ -293,6 +305,8 @@ class _Divide:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CountClasses:
+    """Rows → the weight of each class (classes,)."""
+
     classes: int
 
     def __call__(self, rows: LinearRows) -> Array:
@@ -318,18 +332,22 @@ class _Gathered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gather:
-    places: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
-    starts: dict[int, int]  # the place of the first row of each shard
+    """Rows of a shard → the chosen ones of these rows; None if none of them is chosen."""
+
+    indices: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
+    starts: dict[int, int]  # the index of the first row of each shard, by the shard's number
 
     def __call__(self, rows: LinearRows) -> _Gathered | None:
         start = self.starts[rows.number]
-        low, high = np.searchsorted(self.places, (start, start + len(rows.design)))
-        return None if low == high else _Gathered({rows.number: rows.take(self.places[low:high] - start)})
+        low, high = np.searchsorted(self.indices, (start, start + len(rows.design)))
+        return None if low == high else _Gathered({rows.number: rows.take(self.indices[low:high] - start)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    places: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
+    """Rows that were brought to this process."""
+
+    indices: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
     rows: _Gathered
 
 
@@ -349,7 +367,9 @@ class _FirstPass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SurveyShard:
-    classes: int
+    """Rows of a shard → their survey, and those of them that are to be gathered."""
+
+    classes: int  # the number of classes if targets are indices of classes, else 0
     gather: _Gather | None
 
     def __call__(self, rows: LinearRows) -> _FirstPass:
@@ -405,6 +425,8 @@ class _Evaluate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EvaluateLoss(_Evaluate):
+    """Rows of a shard → the gradient of their loss, followed by the loss (D + 1,)."""
+
     def __call__(self, rows: LinearRows) -> Array:
         loss, gradient = Objective.of(rows, self.response, self.prior).row_loss(*self.arguments)
         return np.append(gradient, loss)
@@ -426,6 +448,8 @@ class _Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EvaluateBounds(_Evaluate):
+    """Rows of a shard → the result of a method, a number or a pair (least, largest), as bounds."""
+
     def __call__(self, rows: LinearRows) -> _Bounds:
         value = _Evaluate.__call__(self, rows)
         return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
@@ -443,7 +467,7 @@ class ShardedObjective(Objective):
         return rows
 
     def _total(self, kind: type[_Evaluate], name: str, *arguments: Any) -> Any:
-        return self.sharded.places.total(kind(self.response, self.prior, name, arguments))
+        return self.sharded.row_shards.total(kind(self.response, self.prior, name, arguments))
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
         with np.errstate(invalid="ignore"):
@@ -462,8 +486,8 @@ class ShardedObjective(Objective):
         gram: Array = self._total(_Evaluate, "gram")
         return gram
 
-    def squares(self) -> Array:
-        squares: Array = self._total(_Evaluate, "squares")
+    def column_squares(self) -> Array:
+        squares: Array = self._total(_Evaluate, "column_squares")
         return squares
 
     def information_change(self, before: Array, after: Array) -> float:

@@ -20,7 +20,7 @@ from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import LinearRows, Objective
 from tamis.models.linear.responses import Response
 
-# Each of the limits that begin with "of" is relative to the quantity that the comment names.
+# If the comment on a limit begins with "of", the limit is relative to the quantity after it.
 _NO_INFORMATION = 1e-3  # of a row's information at score 0: with less, no row determines a direction
 _LITTLE_INFORMATION = 1e-2  # of a row's information at score 0: if every row has more, no score is large
 _MAX_LIGHT_WEIGHT = 1e-3  # of the mean weight: lighter rows may still be on the wrong side when steps end
@@ -93,6 +93,10 @@ def _is_proof(objective: Objective, direction: Array) -> bool:
 
 
 def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> NDArray[np.int64] | None:
+    """Find columns that each hardly have information at `at`, if together they separate the classes.
+
+    `flat_part` is `at` with zeros for parameters that have a prior. Return None if there are no such columns.
+    """
     width, columns = objective.design.width, objective.design.columns
     first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
     uninformed = np.logical_and(
@@ -107,6 +111,11 @@ def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> N
 def _find_directions(
     objective: Objective, at: Array, flat: NDArray[np.bool_], precision: Array
 ) -> NDArray[np.int64] | None:
+    """Find the columns that take part in a direction without information along which scores can grow.
+
+    The direction separates the classes, or has less information than even the lightest row would give. `flat`
+    marks the parameters without a prior. Return None if there is no such direction.
+    """
     width, columns = objective.design.width, objective.design.columns
     first = objective.prior.add_to(objective.information(np.zeros_like(at)))
     scale = np.sqrt(np.diagonal(first))
@@ -163,7 +172,8 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
         longest = rows.total(_FindLongestChange(move)).length
         is_long = longest > (_LONG_STEP if is_certain else 0.0)
         if is_long and rows.total(_FollowFall(response, at, move, longest)).is_endless:
-            share = (np.abs(move) * objective.design.extent()[1])[: objective.design.columns]
+            _, extent = objective.design.find_reach_and_extent()
+            share = (np.abs(move) * extent)[: objective.design.columns]
             return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
     return None
 
@@ -277,7 +287,7 @@ class _FollowFall:
         changing = np.abs(changes) > _CONSTANT
         changes = changes[changing]
         if (changes > 0).any():
-            return _Fall(True, np.zeros(len(_DISTANCES)))
+            return _Fall(rises=True, derivatives=np.zeros(len(_DISTANCES)))
         scores, targets = rows.scores(self.at)[changing], rows.targets[changing]
         weights = np.ones(len(scores)) if rows.weights is None else rows.weights[changing]
         with np.errstate(over="ignore"):
@@ -285,4 +295,4 @@ class _FollowFall:
                 (weights * changes) @ self.response.loss(scores + distance * changes, targets)[1]
                 for distance in _DISTANCES
             ]
-        return _Fall(False, np.array(derivatives))
+        return _Fall(rises=False, derivatives=np.array(derivatives))

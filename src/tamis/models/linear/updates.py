@@ -41,7 +41,7 @@ class FittedLinear:
 
     response: Response
     centre: Array  # (d,): subtracted from the columns
-    mean: Array  # (d,): of the columns; zeros for sparse rows
+    mean: Array  # (d,): of the columns of all rows; zeros for sparse rows
     intercept: bool
     prior: GaussianPrior  # before any row was seen
     posterior: Laplace
@@ -51,12 +51,14 @@ class FittedLinear:
     converged: bool
     reach: float  # the largest norm of a row
     extent: Array  # (width,): the largest magnitude in each column
-    distance_from_mode: float  # an upper bound for the mean, in standard deviations; ∞ if unknown
+    distance_from_mode: float  # an upper bound on that of the mean, in standard deviations; ∞ if unknown
     drift: float  # the largest change of a score from the point where the precision was computed to the mean
     original: Laplace | None = None  # the posterior before any row was removed
     removed: Curvature | None = None  # of the removed rows, at the mean of `original`
-    bound: float = np.nan  # see `Removal`
-    shift: float = np.nan  # see `Removal`
+    # Of the step that removes all rows removed since the fit: a bound on its error, and its length, both in
+    # standard deviations.
+    bound: float = np.nan
+    shift: float = np.nan
 
     @property
     def outputs(self) -> Array:
@@ -66,11 +68,11 @@ class FittedLinear:
     def expand(self, parameters: Array) -> Array:
         """Convert parameters (..., D) to those of each output (..., outputs, width)."""
         width = len(self.centre) + self.intercept
-        return np.asarray(self.response.contrasts @ parameters.reshape(*parameters.shape[:-1], -1, width))
+        return np.asarray(self.response.expansion @ parameters.reshape(*parameters.shape[:-1], -1, width))
 
     @property
     def coefficients(self) -> tuple[Array, Array]:
-        """The coefficients (outputs, d), and the intercepts (outputs,) for columns without a centre."""
+        """The coefficients (outputs, d), and the intercepts (outputs,) for columns that are not centred."""
         cells, d = self.outputs, len(self.centre)
         intercepts = cells[:, d] if self.intercept else np.zeros(len(cells))
         return cells[:, :d], intercepts - cells[:, :d] @ self.centre
@@ -81,14 +83,14 @@ class FittedLinear:
         The covariance is (outputs · d, outputs · d) or, if only a diagonal precision is stored, the variances
         (outputs · d,).
         """
-        d, covariance, contrasts = len(self.centre), self.posterior.covariance(), self.response.contrasts
-        (k, m), width = contrasts.shape, d + self.intercept
+        d, covariance, expansion = len(self.centre), self.posterior.covariance(), self.response.expansion
+        (k, m), width = expansion.shape, d + self.intercept
         if covariance.ndim == 1:
-            variances = np.square(contrasts) @ covariance.reshape(m, width)
+            variances = np.square(expansion) @ covariance.reshape(m, width)
             intercepts = variances[:, d] if self.intercept else 0.0
             return variances[:, :d].ravel(), variances[:, :d] @ np.square(self.centre) + intercepts
         parts = covariance.reshape(m, width, m, width)
-        cells = np.einsum("ka,aibj,lb->kilj", contrasts, parts, contrasts, optimize=True)
+        cells = np.einsum("ka,aibj,lb->kilj", expansion, parts, expansion, optimize=True)
         at_zero = np.concatenate([-self.centre, np.ones(1)])[:width]
         intercepts = np.einsum("i,kikj,j->k", at_zero, cells, at_zero)
         return np.ascontiguousarray(cells[:, :d, :, :d]).reshape(k * d, k * d), intercepts
@@ -97,10 +99,14 @@ class FittedLinear:
 def keep_fit(
     rows: LinearRows, response: Response, fit: Fit, log_likelihood: float, can_remove: bool
 ) -> FittedLinear:
-    """Store what later updates need of a fit; `can_remove` stores what bounds a later removal of rows."""
+    """Store what later updates need of a fit.
+
+    With `can_remove`, and if the full posterior is stored, it includes the sizes of rows that bound the error
+    of a later removal.
+    """
     reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
     if can_remove and fit.posterior.is_full:
-        reach, extent = rows.design.extent()
+        reach, extent = rows.design.find_reach_and_extent()
         drift = largest_change(fit.displacement, reach, extent, response)
     return FittedLinear(
         response=response,
@@ -152,10 +158,12 @@ def merge_fits(fits: Sequence[F]) -> F:
         ):
             raise ValueError("the models have different priors, expected the same: fit them alike")
     parts = [recentre(fit.posterior, first.centre - fit.centre, len(first.extent)) for fit in fits]
+    weight = sum(fit.weight for fit in fits)
     return replace(
         first,
         posterior=combine(parts, [1.0] * len(parts), first.prior),
-        weight=sum(fit.weight for fit in fits),
+        mean=first.mean + sum((fit.weight / weight) * (fit.mean - first.mean) for fit in fits),
+        weight=weight,
         reach=max(fit.reach for fit in fits),
         extent=np.maximum.reduce([fit.extent for fit in fits]),
         **_UNKNOWN,
@@ -186,11 +194,15 @@ def remove_rows(fit: F, rows: LinearRows) -> F:
     removal = remove(
         original, removed, fit.reach, fit.extent, fit.distance_from_mode, fit.response, fit.drift
     )
+    weight, mean = fit.weight - rows.weight, fit.mean
+    if rows.weight > 0 and mean.any() and not rows.design.is_sparse:
+        mean = mean + (rows.weight / weight) * (mean - rows.design.column_means(rows.weights))
     return replace(
         fit,
+        mean=mean,
         posterior=removal.posterior,
         log_evidence=np.nan,
-        weight=fit.weight - rows.weight,
+        weight=weight,
         original=original,
         removed=removed,
         bound=removal.bound,
@@ -204,8 +216,8 @@ class Removal:
 
     posterior: Laplace
     shift: float  # the length of the step, in standard deviations of the new posterior
-    # an upper bound of the norm of the remaining gradient, in the metric of the new precision: to first order
-    # the distance from the exact solution, in standard deviations
+    # An upper bound on the norm of the remaining gradient in the metric of the new precision. To first order
+    # it is the distance from the exact solution, in standard deviations.
     bound: float
 
 
@@ -220,9 +232,9 @@ def remove(
 ) -> Removal:
     """Remove rows whose curvature at the posterior's mean is `removed`.
 
-    Norms of all learned rows are at most `reach`, and magnitudes in their columns at most `extent`.
-    `distance_from_mode` bounds that of the posterior's mean, in standard deviations; `drift` bounds the
-    change of scores from the point where the precision was computed to the mean.
+    The norms of all learned rows are at most `reach`, and the magnitudes in their columns at most `extent`.
+    `distance_from_mode` is an upper bound on that of the posterior's mean, in standard deviations. `drift` is
+    an upper bound on the change of scores from the point where the precision was computed to the mean.
     """
     if posterior.precision is None or not posterior.is_full:
         raise ValueError("removing rows needs the full posterior, expected a model with posterior='full'")

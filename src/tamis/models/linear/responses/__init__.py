@@ -2,9 +2,10 @@
 
 A response is a family and its link. For each row it computes the loss −log p(y | η) up to terms that do not
 depend on the score η, the derivative of the loss by η, the expected second derivative (Fisher's information)
-and the observed one; with a canonical link these two are equal. All are for a dispersion of 1. Newton's steps
-use the observed second derivative, with which they converge quadratically; covariances use the expected one,
-as in statsmodels. (McCullagh and Nelder, Generalized Linear Models, chapter 2)
+and the second derivative at the observed target; with a canonical link these two are equal. All are for a
+dispersion of 1. Newton's steps use the second derivative at the observed target, with which they converge
+quadratically; covariances use the expected one, as in statsmodels. (McCullagh and Nelder, Generalized Linear
+Models, chapter 2)
 
 `RESPONSES` lists the responses by family and link; `Response` lists the methods that each must define.
 """

@@ -1,9 +1,9 @@
 """Responses whose targets are classes: Bernoulli for two classes, and softmax for any number.
 
-Softmax has one score per class. Only differences of scores matter, so its parameters are those of K − 1
-orthonormal contrasts; the coefficients of the classes are linear combinations of these, and sum to zero. With
-a Gaussian prior of mean 0 and one precision for all classes, the mode is the same as with parameters for each
-class.
+Softmax has one score per class, but only differences of scores matter. So it has K − 1 rows of parameters,
+one per contrast: a weighted sum of the classes' scores whose weights add up to zero. The coefficients of the
+classes follow from these rows, and add up to zero in each column. With a Gaussian prior of mean 0 and one
+precision for all classes, the mode is the same as with parameters for each class.
 """
 
 from abc import abstractmethod
@@ -15,18 +15,20 @@ from scipy import special
 from scipy.linalg import helmert
 
 from tamis.arrays import Array
-from tamis.models.linear.design import Block
+from tamis.models.linear.design import RowBlock
 from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response, leave_out_scores
 from tamis.tables import runs
 
-_CELLS = 1 << 21  # numbers in memory at a time: rows times classes times columns
-_PROBIT = np.pi / 8.0  # σ(a) is nearly Φ(a √(π/8)), the probit (MacKay 1992; Bishop 2006, section 4.5.2)
+_CELLS = 1 << 21  # `Softmax.block_information` multiplies so many numbers at a time: rows · classes · columns
+# The logistic function σ(a) is nearly Φ(a √(π/8)), where Φ is the distribution function of the normal
+# (MacKay 1992; Bishop 2006, section 4.5.2).
+_PROBIT = np.pi / 8.0
 
 
 class ClassResponse(Response):
-    """The base class of responses whose targets are indices of K classes.
+    """The base class of responses whose targets are classes, by their index.
 
-    Methods that only these responses have take scores (n, outputs), even if there is one output.
+    The methods that `Response` does not have take scores (n, outputs), also if there is only one output.
     """
 
     has_classes = True
@@ -39,11 +41,14 @@ class ClassResponse(Response):
     @property
     @abstractmethod
     def class_contrasts(self) -> Array:
-        """A matrix (K, m): its transpose times log-probabilities (K,) is the m scores of the parameters."""
+        """A matrix (K, m), m being the number of rows of parameters: the weights of classes in each contrast.
+
+        Its transpose times log-probabilities of the classes (K,) is the intercept of each row of parameters.
+        """
 
     @abstractmethod
     def class_scores(self, scores: Array) -> Array:
-        """Return scores of every class (n, K), whose differences are log-odds."""
+        """Return a score for every class (n, K); differences of two of them are log-odds."""
 
     @abstractmethod
     def probabilities(self, scores: Array) -> Array:
@@ -55,18 +60,25 @@ class ClassResponse(Response):
 
     @abstractmethod
     def average_probabilities(self, scores: Array, covariances: Array) -> Array:
-        """Return p(class) (n, K), averaged over Gaussian scores by MacKay's (1992) approximation.
+        """Return p(class) (n, K), averaged approximately over scores with a Gaussian distribution.
 
-        `covariances` of the scores are (n, outputs, outputs), or the variances (n,) of a single output.
+        `covariances` are those of the scores (n, K, K), or the variances (n,) of a single output. The
+        approximation is MacKay's (1992), for each pair of classes.
         """
 
     @abstractmethod
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
-        """Return scores of each row (n, outputs) by the model without it, approximated by one Newton step."""
+        """Return the scores of each row (n, outputs) by the model of all other rows, after one Newton step.
+
+        The other arguments are as in `average_probabilities` and by the model of all rows.
+        """
 
 
 class Bernoulli(ClassResponse):
-    """Two classes: p(1) is the logistic function of the score. Targets are from 0 to 1."""
+    """Two classes: p(1) is the logistic function of the score.
+
+    A target is a class, 0 or 1, or the fraction of successes among several trials.
+    """
 
     family = "bernoulli"
     link = "logit"
@@ -89,7 +101,7 @@ class Bernoulli(ClassResponse):
     def mean(self, scores: Array) -> Array:
         return np.asarray(special.expit(scores))
 
-    def score(self, mean: Array) -> Array:
+    def link_function(self, mean: Array) -> Array:
         return np.asarray(special.logit(mean))
 
     def variance(self, mean: Array) -> Array:
@@ -102,12 +114,12 @@ class Bernoulli(ClassResponse):
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         return np.asarray(special.xlogy(targets, mean) + special.xlog1py(1.0 - targets, -mean))
 
-    def deviances(self, scores: Array, targets: Array) -> Array:
-        # Computed from scores, because 1 − p would lose digits for p near 1.
+    def deviance_by_score(self, scores: Array, targets: Array) -> Array:
+        # Scores, not means, because 1 − p loses digits for p near 1.
         saturated = special.xlogy(targets, targets) + special.xlog1py(1.0 - targets, -targets)
         return np.asarray(2.0 * (self.loss(scores, targets)[0] + saturated))
 
-    def log_likelihoods(self, scores: Array, targets: Array, dispersion: float) -> Array:
+    def log_likelihood_by_score(self, scores: Array, targets: Array, dispersion: float) -> Array:
         return -self.loss(scores, targets)[0]
 
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
@@ -146,16 +158,17 @@ class Bernoulli(ClassResponse):
         gains = (2.0 * targets - 1.0) * scores
         return np.where((targets == 0.0) | (targets == 1.0), gains, -np.abs(scores))
 
-    def remaining_information(self, scores: Array) -> Array:
+    def relative_information(self, scores: Array) -> Array:
         return 4.0 * self.information(scores)
 
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
-        return leave_out_scores(self, scores[:, 0], targets, weights, covariances)[0][:, None]
+        left_out, _variances = leave_out_scores(self, scores[:, 0], targets, weights, covariances)
+        return left_out[:, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Softmax(ClassResponse):
-    """K classes: p(class) is the softmax of K scores."""
+    """K classes: p(class) is the softmax of K scores, one per class."""
 
     basis: Array  # (K, K − 1): the contrasts, orthonormal columns that sum to zero
 
@@ -177,7 +190,7 @@ class Softmax(ClassResponse):
         return len(self.basis)
 
     @property
-    def contrasts(self) -> Array:
+    def expansion(self) -> Array:
         return self.basis
 
     @property
@@ -185,7 +198,7 @@ class Softmax(ClassResponse):
         return self.basis
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
-        """Return −log p(own class) of each row (k,), and its derivative by the score of each class (k, K)."""
+        """Return −log p(own class) of each row (n,), and its derivative by the score of each class (n, K)."""
         own_class = (np.arange(len(scores)), targets.astype(np.intp))
         p = scores - scores.max(axis=1, keepdims=True)
         losses = -p[own_class]
@@ -197,14 +210,14 @@ class Softmax(ClassResponse):
         return losses, p
 
     def information(self, scores: Array) -> Array:
-        """Return diag p − p pᵀ of each row (k, K, K)."""
+        """Return diag p − p pᵀ of each row (n, K, K)."""
         p = self.probabilities(scores)
         return np.asarray(p[:, :, None] * np.eye(self.classes) - p[:, :, None] * p[:, None])
 
     def mean(self, scores: Array) -> Array:
         return self.probabilities(scores)
 
-    def score(self, mean: Array) -> Array:
+    def link_function(self, mean: Array) -> Array:
         logs = np.log(mean)
         return np.asarray(logs - logs.mean(axis=-1, keepdims=True))
 
@@ -240,15 +253,15 @@ class Softmax(ClassResponse):
         others[own_class] = -np.inf
         return np.asarray(scores[own_class] - others.max(axis=1))
 
-    def remaining_information(self, scores: Array) -> Array:
+    def relative_information(self, scores: Array) -> Array:
         return np.asarray(1.0 - self.probabilities(scores).max(axis=1))
 
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
         derivatives = weights[:, None] * self.loss(scores, targets)[1]
         information = weights[:, None, None] * self.information(scores)
-        pull = np.einsum("nkl,nl->nk", covariances, derivatives)
+        step = np.einsum("nkl,nl->nk", covariances, derivatives)  # if the information did not change
         remaining = np.eye(self.classes) - covariances @ information
-        return np.asarray(scores + np.linalg.solve(remaining, pull[..., None])[..., 0])
+        return np.asarray(scores + np.linalg.solve(remaining, step[..., None])[..., 0])
 
     def expand(self, parameters: Array, width: int) -> Array:
         return np.asarray(self.basis @ parameters.reshape(-1, width))
@@ -257,16 +270,19 @@ class Softmax(ClassResponse):
         return np.asarray(self.basis.T @ gradient).ravel()
 
     def reduce_matrix(self, matrix: Array) -> Array:
-        k = self.classes
-        width = len(matrix) // k
-        cells = matrix.reshape(k, width, k, width)
+        classes = self.classes
+        width = len(matrix) // classes
+        cells = matrix.reshape(classes, width, classes, width)
         reduced = np.einsum("ka,kilj,lb->aibj", self.basis, cells, self.basis, optimize=True)
-        return np.ascontiguousarray(reduced.reshape((k - 1) * width, -1))
+        return np.ascontiguousarray(reduced.reshape((classes - 1) * width, -1))
 
     def block_information(
-        self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
+        self, block: RowBlock, scores: Array, targets: Array, weights: Array | None, observed: bool
     ) -> Array:
-        """Return Σ (diag p − p pᵀ) ⊗ x xᵀ over the rows (K · width, K · width)."""
+        """Return Σ weight · (diag p − p pᵀ) ⊗ x xᵀ over the rows (K · width, K · width).
+
+        The softmax is canonical, so that the observed and the expected information are equal.
+        """
         p, width = self.probabilities(scores), block.width
         matrix = np.zeros((self.classes * width,) * 2)
         for part in runs(len(p), self.classes * width, _CELLS):
@@ -275,18 +291,20 @@ class Softmax(ClassResponse):
                 rows = rows * np.sqrt(weights[part])[:, None]
             stacked = (p[part, :, None] * rows[:, None, :]).reshape(len(rows), -1)
             matrix -= stacked.T @ stacked
-            for k in range(self.classes):
-                at = slice(k * width, (k + 1) * width)
+            for number in range(self.classes):
+                at = slice(number * width, (number + 1) * width)
                 matrix[at, at] += rows.T @ stacked[:, at]
         return matrix
 
-    def block_diagonal(self, block: Block, scores: Array, weights: Array | None) -> Array:
+    def block_diagonal(self, block: RowBlock, scores: Array, weights: Array | None) -> Array:
         p = self.probabilities(scores)
         mean = p @ self.basis
-        variances = p @ np.square(self.basis) - np.square(mean)  # (k, K − 1), of each contrast
+        variances = p @ np.square(self.basis) - np.square(mean)  # (n, K − 1), of each contrast
         if weights is not None:
             variances *= weights[:, None]
-        return np.concatenate([block.squares(variance) for variance in np.ascontiguousarray(variances.T)])
+        return np.concatenate(
+            [block.column_squares(variance) for variance in np.ascontiguousarray(variances.T)]
+        )
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
         probabilities = self.probabilities(scores)
@@ -303,29 +321,28 @@ class Softmax(ClassResponse):
         return np.asarray(self.basis.T @ self.information(scores[None])[0] @ self.basis)
 
     def information_change(self, before: Array, after: Array) -> float:
-        changes = after - before  # probabilities change by e^±(largest change of a difference)
+        # If no difference of two scores changes by more than R, the information along any direction changes
+        # by a factor from e^−R to e^R.
+        changes = after - before
         with np.errstate(over="ignore"):
             return float(np.expm1((changes.max(axis=1) - changes.min(axis=1)).max(initial=0.0)))
 
-    def score_differences(self, parameters: Array, width: int) -> Array:
+    def difference_coefficients(self, parameters: Array, width: int) -> Array:
         rows = self.expand(parameters, width)
         return (rows[:, None] - rows[None]).reshape(-1, width)
 
-    __eq__ = Response.__eq__
-    __hash__ = Response.__hash__
-
 
 def average_log_odds(scores: Array, variances: Array) -> Array:
-    """Approximate the log-odds of E[σ(a)] for a ~ N(score, variance), as if σ were the probit."""
+    """Approximate the log-odds of E[σ(a)] for a ~ N(score, variance); σ is replaced by Φ: see `_PROBIT`."""
     return np.asarray(scores / np.sqrt(1.0 + _PROBIT * variances))
 
 
 def average_softmax(scores: Array, covariances: Array) -> Array:
-    """Approximate p(class) (n, K) for Gaussian scores, by `average_log_odds` of all pairs of classes."""
+    """Approximate E[p(class)] (n, K) for Gaussian scores, by `average_log_odds` of all pairs of classes."""
     diagonal = np.einsum("nkk->nk", covariances)
     variances = diagonal[:, :, None] + diagonal[:, None, :] - 2.0 * covariances  # of differences of scores
-    odds = (scores[:, None, :] - scores[:, :, None]) / np.sqrt(1.0 + _PROBIT * np.maximum(variances, 0.0))
-    largest = odds.max(axis=2, keepdims=True)
-    log_sums = largest[..., 0] + np.log(np.exp(odds - largest).sum(axis=2))
+    log_odds = average_log_odds(scores[:, None, :] - scores[:, :, None], np.maximum(variances, 0.0))
+    largest = log_odds.max(axis=2, keepdims=True)
+    log_sums = largest[..., 0] + np.log(np.exp(log_odds - largest).sum(axis=2))
     p = np.exp(-(log_sums - log_sums.min(axis=1, keepdims=True)))
     return np.asarray(p / p.sum(axis=1, keepdims=True))

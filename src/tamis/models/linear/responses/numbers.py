@@ -15,8 +15,11 @@ _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Steps of Newton's method that invert the trigamma function: four reach full precision for all variances from
 # 1e-12 to 1e200.
 _TRIGAMMA_STEPS = 6
-_LEAST_VARIANCE = 1e-12  # of a logarithm, so that no shape is infinite: this gamma varies by one in a million
-_LEAST_START = 0.05  # of the mean of the targets: starting means must be above 0, to have logarithms
+# The least variance of a gamma variable's logarithm, so that no shape is infinite: such a variable varies by
+# one part in a million.
+_LEAST_VARIANCE = 1e-12
+# The least starting mean, as a fraction of the mean target: starting means must have logarithms.
+_LEAST_START = 0.05
 
 
 class _LogLink(Response):
@@ -29,14 +32,14 @@ class _LogLink(Response):
     def mean(self, scores: Array) -> Array:
         return np.asarray(np.exp(scores))
 
-    def score(self, mean: Array) -> Array:
+    def link_function(self, mean: Array) -> Array:
         return np.asarray(np.log(np.maximum(mean, 0.0)))
 
 
 class Poisson(_LogLink):
     """Counts with a Poisson distribution, whose mean is the exponential function of the score.
 
-    Targets of 0 or more are allowed that are no whole numbers, such as rates.
+    Targets may be any numbers of 0 or more, such as rates.
     """
 
     family = "poisson"
@@ -138,7 +141,7 @@ class _Normal(Response):
         return np.square(targets - mean)
 
     def pearson_squares(self, scores: Array, targets: Array) -> Array:
-        return self.deviances(scores, targets)
+        return self.deviance_by_score(scores, targets)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         squares = np.square(targets - mean) / dispersion
@@ -165,7 +168,7 @@ class Gaussian(_Normal):
     def mean(self, scores: Array) -> Array:
         return scores
 
-    def score(self, mean: Array) -> Array:
+    def link_function(self, mean: Array) -> Array:
         return mean
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
@@ -285,7 +288,7 @@ class Gamma(_Positive):
         with np.errstate(divide="ignore"):
             return np.where(scores > 0, 1.0 / np.where(scores > 0, scores, 1.0), np.inf)
 
-    def score(self, mean: Array) -> Array:
+    def link_function(self, mean: Array) -> Array:
         return np.asarray(1.0 / mean)
 
     def _bound_null_intercept(self, sizes: NullModelSizes) -> float:

@@ -12,9 +12,10 @@ from scipy.optimize import brentq
 
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
-from tamis.models.linear.design import Block
+from tamis.models.linear.design import RowBlock
 
-Operator = Callable[[slice, Array], Array]  # see `Response.information_operator`
+# (rows, changes of their scores) → the changes of the derivatives of their losses
+Operator = Callable[[slice, Array], Array]
 
 ALL_ZERO = (
     "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
@@ -26,36 +27,41 @@ _MAX_TARGET = 1e152  # the sum of squares of 10,000 such targets is still finite
 
 @dataclass(frozen=True, slots=True)
 class NullModelSizes:
-    """Sums and bounds of targets, weights and offsets, from which the null model's intercept is found."""
+    """Sums and bounds of targets, weights and offsets, from which `find_null_intercept` starts."""
 
     target_sum: float  # Σ weight · target
-    weight: float  # of all rows
-    smallest_weight: float  # of a row, which is above 0
+    weight: float  # total of all rows
+    smallest_weight: float  # of a row; above 0
     smallest_offset: float
     largest_offset: float
 
 
 RowSums = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
-SumRows = Callable[[RowSums], Array]  # calls the function for the rows of each shard, and adds the results
+# Calls such a function with the rows of each shard, and adds the results.
+SumRows = Callable[[RowSums], Array]
 
 
 class Response(ABC):
-    """The distribution of a row's target given its score; scores are (k,), or (k, outputs) for several."""
+    """The distribution of a row's target given its score.
+
+    Scores of n rows are (n,) if there is one output, and (n, outputs) for `Softmax`. Targets are (n,).
+    """
 
     family: ClassVar[str]
     link: ClassVar[str]
     allowed_targets: ClassVar[str] = "numbers"
-    is_canonical: ClassVar[bool] = True  # whether the observed second derivative is the expected one
+    is_canonical: ClassVar[bool] = True  # whether `second_derivative` is `information` for all targets
     is_decreasing: ClassVar[bool] = False  # whether the mean falls as the score rises
     has_classes: ClassVar[bool] = False  # whether targets are classes, which rows may separate
     has_dispersion: ClassVar[bool] = False  # whether the family has a dispersion parameter
     has_positive_mean: ClassVar[bool] = False  # whether every mean is above 0; a target need not be
     takes_exposure: ClassVar[bool] = False  # whether an offset of log t multiplies the mean by t
-    # Whether no solver may start at the mode of a sample, which may be far from the mode of all rows.
+    # Whether no solver may start at the mode of a sample of the rows, because it may be far from that of all.
     start_needs_all_rows: ClassVar[bool] = False
-    targets_have_unit: ClassVar[bool] = False  # whether losses are in the square of the unit of the targets
+    targets_have_unit: ClassVar[bool] = False  # whether losses are in the squared unit of the targets
     scores_have_unit: ClassVar[bool] = False  # whether scores are in the unit of the targets
-    uses_likeliest_dispersion: ClassVar[bool] = False  # whether log-likelihoods are at that dispersion
+    # Whether a fit reports its log-likelihood at the dispersion that maximises it, as statsmodels does.
+    uses_likeliest_dispersion: ClassVar[bool] = False
     # For messages: the rows whose means may tend to zero without end; None if there are none.
     vanishing_targets_text: ClassVar[str | None] = None
     vanishing_advice: ClassVar[str] = ""  # what else to do about them, for messages
@@ -64,20 +70,23 @@ class Response(ABC):
 
     @abstractmethod
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
-        """Return the loss of each row (∞ outside the link's range), and its derivative by the score."""
+        """Return the loss of each row (n,), and its derivative by each score, in the shape of the scores.
+
+        The loss is ∞ where the mean is outside the link's range.
+        """
 
     @abstractmethod
     def information(self, scores: Array) -> Array:
-        """Return the expected second derivative of the loss of each row."""
+        """Return the expected second derivative of the loss by the score (n,), or (n, K, K) by K scores."""
 
     def second_derivative(self, scores: Array, targets: Array) -> Array:
-        """Return the second derivative of the loss of each row; only canonical links may inherit this."""
+        """Return the second derivative of the loss, shaped as `information`; canonical links inherit this."""
         return self.information(scores)
 
     def loss_scale(self, value: float) -> float:
-        """Return the scale of tolerances for a loss: 1, or the loss if that is larger.
+        """Return the number by which tolerances of a loss are multiplied: its magnitude, but at least 1.
 
-        For normal targets it is always the loss, a sum of squares in the unit of the targets.
+        For normal targets it is at least 1e-16 instead, because their loss is in the squared unit of targets.
         """
         return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
 
@@ -85,48 +94,61 @@ class Response(ABC):
 
     @abstractmethod
     def mean(self, scores: Array) -> Array:
-        """Return E[y], the inverse of the link."""
+        """Return E[y] for each score: the inverse of the link function."""
 
     @abstractmethod
-    def score(self, mean: Array) -> Array:
-        """Return the score of a mean: the link function."""
+    def link_function(self, mean: Array) -> Array:
+        """Return the score of each mean; it may be −∞ or ∞ at the ends of the range of means."""
 
     @abstractmethod
     def variance(self, mean: Array) -> Array:
-        """Return Var[y] for a dispersion of 1: the variance function."""
+        """Return Var[y] for each mean and a dispersion of 1: the variance function."""
 
     @abstractmethod
     def deviance(self, mean: Array, targets: Array) -> Array:
-        """Return each row's deviance for dispersion 1: 2 (log-likelihood at mean y − that at this mean)."""
+        """Return the deviance of each row (n,) for a dispersion of 1.
+
+        It is twice the log-likelihood of a mean equal to the target, minus twice that of the given mean.
+        """
 
     @abstractmethod
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
-        """Return log p(y) of each row by its mean, with all constants."""
+        """Return log p(target) of each row (n,), with all constants, for the mean that each row has."""
 
-    def deviances(self, scores: Array, targets: Array) -> Array:
-        """Return the deviance of each row by its score, for a dispersion of 1."""
+    def deviance_by_score(self, scores: Array, targets: Array) -> Array:
+        """Return `deviance` for the means that belong to these scores."""
         with np.errstate(over="ignore"):
             return self.deviance(self.mean(scores), targets)
 
-    def log_likelihoods(self, scores: Array, targets: Array, dispersion: float) -> Array:
-        """Return log p(y) of each row by its score; NaN for a dispersion of NaN, ∞ for a dispersion of 0."""
+    def log_likelihood_by_score(self, scores: Array, targets: Array, dispersion: float) -> Array:
+        """Return `log_likelihood` for the means that belong to these scores.
+
+        For a dispersion of 0 it is ∞, and for one that is negative or NaN, NaN. `Bernoulli` ignores the
+        dispersion.
+        """
         if not dispersion > 0:
             return np.full(len(scores), np.inf if dispersion == 0 else np.nan)
         with np.errstate(over="ignore"):
             return self.log_likelihood(self.mean(scores), targets, dispersion)
 
     def pearson_squares(self, scores: Array, targets: Array) -> Array:
-        """Return Pearson's (y − mean)²/variance of each row: the loss's derivative² / information."""
+        """Return Pearson's (target − mean)² / variance of each row (n,).
+
+        It equals the squared derivative of the loss, divided by the information.
+        """
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             derivatives, information = self.loss(scores, targets)[1], self.information(scores)
             return np.where(derivatives == 0, 0.0, np.square(derivatives) / information)
 
     def likeliest_dispersion(self, mean_deviance: float) -> float:
-        """Return the dispersion of greatest likelihood for rows of this mean deviance."""
+        """Return the maximum-likelihood dispersion of rows whose deviances have this mean."""
         return max(mean_deviance, 0.0)
 
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
-        """Return each target's predictive distribution; raise if it has no closed form."""
+        """Return each target's predictive distribution; raise `ValueError` if it has no closed form.
+
+        `variances` are those of the scores, for a posterior that is Gaussian.
+        """
         raise ValueError(
             f"the predictive distribution of a target has no closed form for family={self.family!r}, "
             f"link={self.link!r} and dispersion {dispersion:g}: use mean_interval or sample_functions"
@@ -136,7 +158,7 @@ class Response(ABC):
 
     @abstractmethod
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
-        """Return whether each target is possible."""
+        """Return whether each target (n,) is possible."""
 
     def refuse_targets(self, targets: Array) -> None:
         """Raise if some target is impossible."""
@@ -149,7 +171,7 @@ class Response(ABC):
             )
 
     def refuse_size(self, largest: float) -> None:
-        """Raise if the largest magnitude of a target is too large or too small to be squared."""
+        """Raise if targets of this largest magnitude are too large or too small to be squared."""
         if largest > _MAX_TARGET or 0 < largest < 1.0 / _MAX_TARGET:
             raise ValueError(
                 f"the largest target is {largest:g}, expected {1.0 / _MAX_TARGET:g} to {_MAX_TARGET:g}, "
@@ -157,10 +179,10 @@ class Response(ABC):
             )
 
     def refuse_unbounded_intercept(self, least: float, largest: float, mean: float, has_prior: bool) -> None:
-        """Raise if the likelihood has no maximum in the intercept, and no prior on the intercept.
+        """Raise if neither the likelihood nor a prior bounds the intercept, or no intercept gives this mean.
 
-        The arguments are the least and the largest target, the weighted mean of all targets, and whether the
-        intercept has a prior.
+        `least` and `largest` are the extreme targets, `mean` is the weighted mean of all targets, and
+        `has_prior` is whether the intercept has a prior.
         """
         return
 
@@ -169,7 +191,7 @@ class Response(ABC):
     def intercept(self, targets: Array, weights: Array | None = None, offsets: Array | None = None) -> float:
         """Return the maximum-likelihood intercept of the null model; −∞ or ∞ if there is no maximum.
 
-        Weights must be above 0.
+        Weights must be above 0 if there are offsets.
 
         >>> from tamis.models.linear.responses import Poisson
         >>> counts, hours = np.array([3.0, 5.0]), np.array([1.0, 3.0])
@@ -179,7 +201,7 @@ class Response(ABC):
         w = np.ones(len(targets)) if weights is None else weights
         with np.errstate(divide="ignore"):
             if offsets is None:
-                return float(self.score(np.array(float(w @ targets)) / float(w.sum())))
+                return float(self.link_function(np.array(float(w @ targets)) / float(w.sum())))
             sizes = NullModelSizes(
                 float(w @ targets),
                 float(w.sum()),
@@ -192,10 +214,10 @@ class Response(ABC):
     def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumRows") -> float:
         """Return the maximum-likelihood intercept of the null model of rows with offsets.
 
-        `sum_rows` calls a function with the targets, weights and offsets of all rows, or of each shard, and
-        adds the results.
+        `sum_rows` calls its argument with the targets, weights and offsets of all rows, or of each shard, and
+        adds the results. The result is −∞ or ∞ if there is no maximum.
         """
-        intercept = float(self.score(np.array(sizes.target_sum / sizes.weight)))
+        intercept = float(self.link_function(np.array(sizes.target_sum / sizes.weight)))
         if not np.isfinite(intercept):
             return intercept
         margin = 1e-9 * (1.0 + abs(intercept) + sizes.largest_offset - sizes.smallest_offset)
@@ -207,37 +229,42 @@ class Response(ABC):
         return np.array([w @ self.loss(offsets + at, targets)[1]])
 
     def _bound_null_intercept(self, sizes: "NullModelSizes") -> float:
-        """Return a lower bound on the null model's intercept."""
+        """Return a lower bound on the null model's intercept, where the losses of all rows are finite."""
         return -np.inf
 
     def start_means(self, targets: Array, mean: float) -> Array:
-        """Return means half way from the targets to their mean, inside the range of the link."""
+        """Return a mean for each target from which the first step starts, inside the range of the link.
+
+        By default it is half way from the target to `mean`, the mean of all targets.
+        """
         return np.asarray(0.5 * (targets + mean))
 
     def bound_vanishing_loss(
         self, scores: Array, targets: Array, weights: Array | None, offsets: Array | None
     ) -> tuple[float, float]:
-        """Return the logarithms of the loss of some rows at these scores, and of a lower bound on the loss.
+        """Return log(loss of these rows at these scores) and log(bound on the loss of all rows).
 
-        Unless all means can tend to zero together, the loss of all rows is above the bound for any
+        Unless all means can tend to zero together, the loss of all rows is at least the bound for any
         coefficients. So if it is below the bound at these scores, it falls without end as all means tend to
-        zero. Over shards, losses are added (`logaddexp`), and the least bound is taken. A response whose loss
-        has no such bound returns ∞ and −∞.
+        zero. The losses of several shards are added (`logaddexp`), and the least of their bounds holds. A
+        response without such a bound returns ∞ and −∞.
         """
         return np.inf, -np.inf
 
     def margins(self, scores: Array, targets: Array) -> Array:
         """Return the margin of each row (n,): the score of its own class minus the next best score.
 
-        Along a direction whose margins are all at least 0 the loss never rises. Responses without classes
-        return −|score|.
+        The loss never rises along a direction whose scores give margins of at least 0 in all rows. A row
+        whose target is not one of the classes has the margin −|score|: no direction counts as safe for it.
         """
         return -np.abs(scores)
 
-    def remaining_information(self, scores: Array) -> Array:
-        """Return the approximate information of each row (n,) relative to the largest possible.
+    def relative_information(self, scores: Array) -> Array:
+        """Return about how much information each row (n,) has, relative to that at scores of 0.
 
-        Responses without classes return 1.
+        It is compared with limits such as 0.01, so a factor of 2 does not matter. A response with classes
+        returns a number from 0 to 1 that tends to 0, in proportion to the row's information, as the
+        probability of a class tends to 1. Responses without classes return 1.
         """
         return np.ones(len(scores))
 
@@ -249,39 +276,48 @@ class Response(ABC):
         return 1
 
     @property
-    def contrasts(self) -> Array:
-        """A matrix (outputs, m): times m rows of parameters, it is the coefficients of the outputs."""
+    def expansion(self) -> Array:
+        """The matrix (outputs, m) by which `expand` multiplies parameters (m, width)."""
         return np.eye(1)
 
     def expand(self, parameters: Array, width: int) -> Array:
-        """Convert parameters (D,) to coefficients of the outputs (outputs, width), or (width,) for one."""
+        """Convert parameters (D,), which are m rows of `width`, to the coefficients of each output.
+
+        The result is (outputs, width), or (width,) if there is one output.
+        """
         return parameters
 
     def reduce_gradient(self, gradient: Array) -> Array:
-        """Convert a gradient by the coefficients of the outputs to one by the parameters (D,)."""
+        """Convert a gradient by the outputs' coefficients (outputs, width) to one by the parameters (D,)."""
         return gradient
 
     def reduce_matrix(self, matrix: Array) -> Array:
-        """Convert a Hessian by the coefficients of the outputs to one by the parameters (D, D)."""
+        """Convert a Hessian by the coefficients of the outputs to one by the parameters (D, D).
+
+        Coefficients are in the order of outputs, and within an output in the order of columns.
+        """
         return matrix
 
     def block_information(
-        self, block: Block, scores: Array, targets: Array, weights: Array | None, observed: bool
+        self, block: RowBlock, scores: Array, targets: Array, weights: Array | None, observed: bool
     ) -> Array:
-        """Return a block's information, or its Hessian if `observed`, by the coefficients of the outputs."""
+        """Return the information of some rows, or their Hessian if `observed`, by the outputs' coefficients.
+
+        It is (outputs · width, outputs · width).
+        """
         values = self.second_derivative(scores, targets) if observed else self.information(scores)
         return block.gram(values if weights is None else values * weights)
 
-    def block_diagonal(self, block: Block, scores: Array, weights: Array | None) -> Array:
-        """Return the diagonal of the information of a block of rows, by the parameters (D,)."""
+    def block_diagonal(self, block: RowBlock, scores: Array, weights: Array | None) -> Array:
+        """Return the diagonal of the information of some rows by the parameters (D,)."""
         values = self.information(scores)
-        return block.squares(values if weights is None else values * weights)
+        return block.column_squares(values if weights is None else values * weights)
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
-        """Make a function of (rows, changes of their scores), which returns the changes of derivatives.
+        """Make a function that multiplies changes of scores by weight and information of their rows.
 
-        It multiplies the changes by the information of the rows, in place. `scores` and `weights` are of all
-        rows.
+        Its arguments are a slice of the rows and the changes of their scores, which it overwrites and
+        returns. `scores` and `weights` are those of all rows.
         """
         information = weights * self.information(scores)
 
@@ -292,17 +328,20 @@ class Response(ABC):
         return multiply
 
     def row_information(self, scores: Array) -> Array:
-        """Return the information (m, m) of one row with these scores (outputs,)."""
+        """Return the information of one row with these scores (outputs,), by the m scores of parameters."""
         return self.information(scores).reshape(1, 1)
 
     def information_change(self, before: Array, after: Array) -> float:
-        """Bound the relative change of any row's information between two sets of scores."""
+        """Return an upper bound on the relative change of any row's information from one score to another."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             first, second = self.information(before), self.information(after)
             return float(np.where(first == second, 0.0, np.abs(second - first) / first).max(initial=0.0))
 
-    def score_differences(self, parameters: Array, width: int) -> Array:
-        """Return the coefficients (pairs, width) of all differences of scores that the loss depends on."""
+    def difference_coefficients(self, parameters: Array, width: int) -> Array:
+        """Return coefficients (pairs, width): times a row, they are the score or the differences of scores.
+
+        The loss depends on the scores by these alone: one score, or the differences of all pairs.
+        """
         return parameters[None]
 
     def __eq__(self, other: object) -> bool:
@@ -313,14 +352,17 @@ class Response(ABC):
 
 
 def find_root(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Find the zero of a rising function between two points, by Brent's method."""
+    """Find the zero of a rising function between two points of opposite signs, by Brent's method."""
     return float(brentq(rising, low, high, xtol=1e-13 * (1.0 + abs(low) + abs(high)), rtol=1e-14))
 
 
 def leave_out_scores(
     response: Response, scores: Array, targets: Array, weights: Array, variances: Array
 ) -> tuple[Array, Array]:
-    """Return the score and its variance of each row (n,) by the model without it, after one Newton step."""
+    """Return each row's score, and the score's variance, both (n,), by the model of all other rows.
+
+    `scores` and `variances` are those by the model of all rows, from which one Newton step is made.
+    """
     derivatives = response.loss(scores, targets)[1]
     remaining = np.maximum(1.0 - weights * response.information(scores) * variances, 1e-12)
     return scores + weights * derivatives * variances / remaining, variances / remaining

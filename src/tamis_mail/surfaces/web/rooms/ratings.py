@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 
 from tamis.arrays import Array
-from tamis.models.factors import Alternating, Factors, Ratings, Sweep, sweep
+from tamis.models.factors import Alternating, Factors, Ratings, Sweep, run_sweeps
 from tamis_mail.surfaces.web.rooms.fields import FieldError, Fields
 from tamis_mail.surfaces.web.rooms.wording import pluralize
 
@@ -61,7 +61,7 @@ def compute(fields: Fields) -> dict[str, object]:
         ratings = Ratings(user, item, known[:count, 2], users, items)
         start = solver.start(ratings, np.random.default_rng(seed))
         begin = replace(start, users=solver.solve_users(ratings, start))
-        return [solver.evaluate(ratings, begin), *islice(sweep(solver, ratings, start), step)]
+        return [solver.evaluate(ratings, begin), *islice(run_sweeps(solver, ratings, start), step)]
 
     path = make_sweeps(len(known))
     errors = [_measure_error(made_sweep.factors, hidden) for made_sweep in path]
