@@ -48,8 +48,10 @@ def _mark_as_worker() -> None:
 
 
 def count_chunks(work: int) -> int:
-    """Return the number of chunks for this much work, in array elements."""
-    return min(MAX_THREADS, _processors()) if work >= MIN_PARALLEL_WORK else 1
+    """Return the number of chunks for this much work, in array elements: one in a thread that works alone."""
+    if work < MIN_PARALLEL_WORK or hasattr(_this_thread, "is_worker"):
+        return 1
+    return min(MAX_THREADS, _processors())
 
 
 def _processors() -> int:

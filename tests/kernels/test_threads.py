@@ -26,6 +26,14 @@ def test_little_work_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert threads.count_chunks(threads.MIN_PARALLEL_WORK) == threads.MAX_THREADS
 
 
+def test_a_thread_that_works_alone_has_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    many(monkeypatch, 4)
+    assert threads.run_together([lambda: threads.count_chunks(10)] * 3) == [4, 1, 1]
+    with threads.use_one_thread():
+        assert threads.count_chunks(10) == 1
+    assert threads.count_chunks(10) == 4
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 10])
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_chunks_hold_every_row_once_and_in_order(monkeypatch: pytest.MonkeyPatch, n: int, count: int) -> None:

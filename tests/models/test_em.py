@@ -20,6 +20,7 @@ from tamis.models.generative import (
     Responsibilities,
     em,
 )
+from tamis.models.generative.em import draw_row_numbers
 from tamis.models.generative.gaussian_vectors import Covariance, GaussianVectors
 from tamis.models.generative.model import observe_blocks
 from tamis.protocols import Step
@@ -298,6 +299,15 @@ def test_a_start_is_its_generator() -> None:
     evidence = unlabelled(model, clouds(np.random.default_rng(1)))
     one, other = (em.start(model, evidence, 3, np.random.default_rng(3)) for _ in range(2))
     np.testing.assert_array_equal(one.log_prior, other.log_prior)
+
+
+@pytest.mark.parametrize("rows", [1, 2_000, 2_001, 1 << 18, (1 << 18) + 1, 3_000_000])
+def test_rows_among_which_a_start_is_searched_are_distinct_and_in_order(rows: int) -> None:
+    numbers = draw_row_numbers(rows, 3, np.random.default_rng(7))
+    assert len(numbers) == min(rows, 2_000)
+    assert (np.diff(numbers) > 0).all()
+    assert 0 <= numbers[0]
+    assert numbers[-1] < rows
 
 
 def test_a_start_among_labels_is_refused(rng: np.random.Generator) -> None:

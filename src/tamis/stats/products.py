@@ -25,7 +25,8 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values in a chunk of `plain_moments`: 8 MB for each thread, which stay in the third-level cache.
+# Values in a chunk of `plain_moments`: 8 MB for each thread, which stay in the third-level cache. One call of
+# a kernel takes a whole array if one thread does all: threads wait for each other between calls.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
 _FEW = 16  # for at most so many rows per group, exact sums of products are faster than those about the mean
@@ -117,7 +118,8 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
     centre, scale = sample_columns(rows)
     if not np.isfinite(centre).all():
         return None
-    step = max(1, _CHUNK // d // _BLOCK) * _BLOCK
+    is_one_chunk = not isinstance(rows, list) and threads.count_chunks(n * d**2) == 1
+    step = n if is_one_chunk else max(1, _CHUNK // d // _BLOCK) * _BLOCK
     chunks: list[tuple[Exact, Floats] | None] = [None] * -(-n // step)
 
     def sum_chunk(k: int) -> None:

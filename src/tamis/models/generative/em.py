@@ -41,7 +41,7 @@ StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 # Starting centres are searched in a sample of at most max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE · k) rows.
 _MIN_SAMPLE = 2000
 _SAMPLE_PER_CENTRE = 50
-_MAX_PERMUTED_ROWS = 1 << 24  # up to this number, a sample is drawn by a permutation of all row numbers
+_MAX_PERMUTED_ROWS = 1 << 18  # up to this number, a sample is drawn by a permutation of all row numbers
 # From the centres of k-means++: on 2,000 rows these take less time than one EM step on 100,000.
 _KMEANS_ITERATIONS = 10
 # At the start, this fraction of each row is divided among all classes: a responsibility of 0 would stay 0.
