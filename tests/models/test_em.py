@@ -306,7 +306,7 @@ def test_rows_among_which_a_start_is_searched_are_distinct_and_in_order(rows: in
     numbers = draw_row_numbers(rows, 3, np.random.default_rng(7))
     assert len(numbers) == min(rows, 2_000)
     assert (np.diff(numbers) > 0).all()
-    assert 0 <= numbers[0]
+    assert numbers[0] >= 0
     assert numbers[-1] < rows
 
 
