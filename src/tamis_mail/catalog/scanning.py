@@ -60,11 +60,7 @@ def scan_path(
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
     """Yield the path of each file, its size, and the time of its last change in nanoseconds."""
     source = open_source(path, subfolders=True)
-    if source.kind in ("message", "mbox"):
-        paths = [path]
-    else:
-        paths = [file_path for file_path, _, _ in source.files(unread=[], left_out=[], subfolders=[])]
-    for file_path in paths:
+    for file_path in [path] if source.kind in ("message", "mbox") else source.list_paths():
         with suppress(OSError):
             status = os.stat(file_path)  # noqa: PTH116 (100,000 of them)
             yield file_path, status.st_size, status.st_mtime_ns

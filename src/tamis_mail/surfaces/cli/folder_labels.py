@@ -92,8 +92,7 @@ class _Counter:
             )
             return messages, messages + date_filter.older + date_filter.undated
         if source.kind in {"maildir", "mh"}:  # each file is a message, and need not be read
-            files = source.files(unread=[], left_out=[], subfolders=[])  # these lists are not needed here
-            messages = sum(1 for _ in self._show_progress(files))
+            messages = sum(1 for _ in self._show_progress(source.list_paths()))
         else:
             messages = sum(1 for _ in self._show_progress(source))
         return messages, messages
