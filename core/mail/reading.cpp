@@ -21,6 +21,7 @@
 #include "batch.hpp"
 #include "bodies.hpp"
 #include "canonical.hpp"
+#include "digest.hpp"
 #include "hash.hpp"
 #include "head.hpp"
 #include "header_block.hpp"
@@ -67,8 +68,8 @@ class CanonicalForm {
     const nb::gil_scoped_release unlocked;
     for (const std::string_view raw : views) {
       batch.canonical.push_back(make(raw));
-      batch.digests.push_back(make_digest(batch.canonical.back()));
     }
+    batch.digests = make_digests(batch.canonical);
     batch.features.resize(views.size());
     return batch;
   }
@@ -77,13 +78,11 @@ class CanonicalForm {
   nb::tuple identify(const nb::list& messages) const {
     const std::vector<std::string_view> views = view_messages(messages);
     std::vector<std::string> canonical(views.size());
-    std::vector<Digest> digests(views.size());
+    std::vector<Digest> digests;
     {
       const nb::gil_scoped_release unlocked;
-      for (std::size_t index = 0; index < views.size(); ++index) {
-        canonical[index] = make(views[index]);
-        digests[index] = make_digest(canonical[index]);
-      }
+      for (std::size_t index = 0; index < views.size(); ++index) canonical[index] = make(views[index]);
+      digests = make_digests(canonical);
     }
     nb::list plain, names;
     for (std::string& bytes : canonical) {
