@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "search.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -35,7 +37,7 @@ std::string replace_by_line_break(const std::string& text, std::string_view part
   std::string replaced;
   replaced.reserve(text.size());
   std::size_t last = 0;
-  for (std::size_t place = 0; (place = text.find(part, last)) != kNone; last = place + part.size()) {
+  for (std::size_t place = 0; (place = find_bytes(text, part, last)) != kNone; last = place + part.size()) {
     replaced.append(text, last, place - last).push_back('\n');
   }
   return replaced.append(text, last);
@@ -158,14 +160,14 @@ std::string make_canonical(std::string_view raw, const VolatileFields& volatile_
     raw = changed;
   }
   std::string unquoted;
-  if (raw.find(">From ") != kNone) {
+  if (find_bytes(raw, ">From ") != kNone) {
     unquoted = remove_quotes(raw);
     raw = unquoted;
   }
   std::size_t end = 0;
   for (int count = 0; count < kHeaders; ++count) {  // Once, unless a header holds volatile fields only.
     const std::size_t start = find_envelope_end(raw, end);
-    const std::size_t blank_line = raw.find("\n\n", start);
+    const std::size_t blank_line = find_bytes(raw, "\n\n", start);
     end = blank_line == kNone ? raw.size() : blank_line + 1;
     std::string canonical = remove_volatile_fields(raw.substr(start, end - start), volatile_fields);
     if (canonical.empty() && end < raw.size()) continue;

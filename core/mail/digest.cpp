@@ -129,8 +129,9 @@ void finish(TextDigest& text) {
   text.write();
 }
 
-// Several texts at once need registers of vectors, and rotations of them.
-#if defined(__x86_64__) && defined(__GNUC__)
+// Several texts at once need large registers, and so a function that is compiled for each processor.
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define TAMIS_HAS_LANES
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kFewest = 3;  // Fewer texts are faster one after the other.
 typedef std::uint64_t Lanes __attribute__((vector_size(8 * kLanes)));
@@ -165,7 +166,7 @@ TAMIS_FOR_EACH_PROCESSOR void compress_all(TextDigest (&texts)[kLanes]) {
 std::vector<Digest> make_digests(const std::vector<std::string>& texts) {
   std::vector<Digest> digests(texts.size());
   std::size_t next = 0;
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(TAMIS_HAS_LANES)
   if (texts.size() >= kLanes && has_vectors()) {
     TextDigest lanes[kLanes];
     std::size_t size = 0;  // The number of lanes with a text.

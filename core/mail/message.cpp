@@ -10,6 +10,7 @@
 
 #include "header_block.hpp"
 #include "header_values.hpp"
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -128,7 +129,7 @@ RawFields MessageParser::read_fields(std::size_t start, std::size_t end) {
     body_ = start + 1;
     return fields;
   }
-  const std::size_t blank_line = data_.substr(0, end).find("\n\n", start);
+  const std::size_t blank_line = find_bytes(data_.substr(0, end), "\n\n", start);
   const std::size_t stop = blank_line == kNone ? end : blank_line + 1;
   body_ = std::min(stop + 1, end);
   std::size_t block_end = stop;
@@ -353,7 +354,7 @@ void MessageParser::walk() {
   const std::size_t end = data_.size();
   std::size_t part_start = kNone, number = 0;
   std::size_t place = body_ > 0 ? body_ - 1 : 0;
-  while ((place = data_.find("\n--", place)) != kNone) {
+  while ((place = find_bytes(data_, "\n--", place)) != kNone) {
     const std::size_t text = place + 3;
     if (text == end || data_[text] == '\n') {
       ++place;

@@ -29,6 +29,7 @@
 #include "headers.hpp"
 #include "message.hpp"
 #include "relations.hpp"
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -232,7 +233,7 @@ Heading MessageReader::read_heading(std::string_view canonical) const {
   RawFields block;
   std::vector<RawField>& fields = block.fields;
   if (!canonical.empty() && canonical[0] != '\n') {
-    const std::size_t blank_line = canonical.find("\n\n");
+    const std::size_t blank_line = find_bytes(canonical, "\n\n");
     const std::size_t stop = blank_line == std::string_view::npos ? canonical.size() : blank_line + 1;
     if (stop > kHeaderBytes) throw LeftToPython();
     if (!read_header_block(canonical.substr(0, stop), kFields, kLongestName, kLongestValue, block)) throw LeftToPython();

@@ -344,7 +344,8 @@ class RelationReader {
       std::vector<Text> domains;
       for (const TextView value : fields.all(name)) find_domains(value, domains);
       compare(tokens, name, domains, own);
-      if (name == "reply-to" && !is_free(own) && std::any_of(domains.begin(), domains.end(), [](TextView domain) { return is_free(domain); })) {
+      const auto has_free_mail = [](TextView domain) { return is_free(domain); };
+      if (name == "reply-to" && !is_free(own) && std::any_of(domains.begin(), domains.end(), has_free_mail)) {
         add(tokens, "reply-to:free-mail");
       }
     }
