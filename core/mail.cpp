@@ -103,7 +103,7 @@ std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.siz
 nb::bytes read_relations_for_python(nb::handle headers, nb::bytes raw, nb::handle parts, nb::handle links,
                                     nb::handle images, std::size_t hidden_words) {
   return to_bytes(read_relations(
-      read_fields(headers), {view(raw), describe_parts(to_parts(parts)), to_texts(links), to_texts(images), hidden_words}));
+      read_fields(headers).all(), {view(raw), describe_parts(to_parts(parts)), to_texts(links), to_texts(images), hidden_words}));
 }
 
 // The documents of a message: head, headers, words, marks and relations.
@@ -112,9 +112,9 @@ nb::tuple read_tokens_for_python(nb::handle parsed) {
   const Message message = to_message(parsed, raw);
   const Body body = read_body(message);
   const std::string relations =
-      read_relations(message.fields, {message.raw, describe_parts(message.parts), body.links, body.images,
+      read_relations(message.fields.all(), {message.raw, describe_parts(message.parts), body.links, body.images,
                                       static_cast<std::size_t>(body.hidden)});
-  return nb::make_tuple(to_bytes(read_head(message.raw)), to_bytes(read_headers(message.fields)), to_bytes(body.words),
+  return nb::make_tuple(to_bytes(read_head(message.raw)), to_bytes(read_headers(message.fields.all())), to_bytes(body.words),
                         to_bytes(to_utf8(body.marks)), to_bytes(relations));
 }
 
@@ -148,7 +148,7 @@ void bind_mail(nb::module_& m) {
 
   // Headers, relations, the head, and features.
   m.def("read_head", [](nb::bytes raw) { return to_bytes(read_head({raw.c_str(), raw.size()})); });
-  m.def("read_headers", [](nb::handle headers) { return to_bytes(read_headers(read_fields(headers))); });
+  m.def("read_headers", [](nb::handle headers) { return to_bytes(read_headers(read_fields(headers).all())); });
   m.def("read_relations", &read_relations_for_python);
   m.def("find_domain", [](nb::handle host) { return to_str(find_domain(to_text(host))); });
   m.def("hash_tokens", &hash_for_python);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "canonical.hpp"
+#include "digest.hpp"
 
 namespace tamis::mail {
 

@@ -53,6 +53,9 @@ class Marks {
     while ((number /= 10) != 0);
     while (size > 0) marks_.push_back(static_cast<char32_t>(digits[--size]));
   }
+  void append(std::string_view ascii) {
+    for (const char c : ascii) marks_.push_back(static_cast<char32_t>(c == ' ' ? '_' : c == '\0' ? ' ' : c));
+  }
   // A word in UTF-8, without spaces.
   void append(const std::string& word) {
     for (std::size_t place = 0; place < word.size();) {
@@ -161,26 +164,27 @@ std::vector<TextView> select_links(const Links& links) {
 }
 
 // The addresses in folded text that begin with http://, https:// or www., up to 400 characters after that.
-std::vector<TextView> find_links(TextView text) {
+template <class Char>
+std::vector<View<Char>> find_links(View<Char> text) {
   const auto belongs = [](char32_t c) {
     return !(c == U'<' || c == U'>' || c == U'"' || c == U'\'' || c == U'(' || c == U')' || c == U'[' || c == U']' ||
              is_space(c));
   };
   // Where the next scheme begins, and the next www. The signs within them are rarer than their letters.
   const auto find_scheme = [text](std::size_t place) {
-    for (std::size_t sign = place; (sign = find_part(text, U"://", sign)) != kNowhere; ++sign) {
-      if (sign >= place + 4 && is_at(text, sign - 4, U"http")) return sign - 4;
-      if (sign >= place + 5 && is_at(text, sign - 5, U"https")) return sign - 5;
+    for (std::size_t sign = place; (sign = find_ascii_part(text, "://", sign)) != kNowhere; ++sign) {
+      if (sign >= place + 4 && is_at(text, sign - 4, "http")) return sign - 4;
+      if (sign >= place + 5 && is_at(text, sign - 5, "https")) return sign - 5;
     }
     return kNowhere;
   };
-  const auto find_www = [text](std::size_t place) { return find_part(text, U"www.", place, 3); };
-  std::vector<TextView> links;
+  const auto find_www = [text](std::size_t place) { return find_ascii_part(text, "www.", place, 3); };
+  std::vector<View<Char>> links;
   std::size_t scheme = find_scheme(0), www = find_www(0);
   while (scheme != kNowhere || www != kNowhere) {
     const bool is_scheme = scheme < www;
     const std::size_t start = is_scheme ? scheme : www;
-    const std::size_t address = start + (!is_scheme ? 4 : text[start + 4] == U's' ? 8 : 7);
+    const std::size_t address = start + (!is_scheme ? 4 : text[start + 4] == 's' ? 8 : 7);
     std::size_t end = address;
     while (end < text.size() && end - address < 400 && belongs(text[end])) ++end;
     const bool is_link = end > address;
@@ -194,12 +198,13 @@ std::vector<TextView> find_links(TextView text) {
 
 // The distinct hosts after an @ in folded text: up to seven labels, the last of which begins with a letter and has two
 // letters at least.
-std::vector<TextView> find_mail_hosts(TextView text) {
+template <class Char>
+std::vector<View<Char>> find_mail_hosts(View<Char> text) {
   const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == U'-'; };
   constexpr std::size_t kLabel = 63;
-  std::vector<TextView> hosts;
-  std::set<TextView> known;
-  for (std::size_t place = 0; (place = find_character(text, U'@', place)) != kNowhere;) {
+  std::vector<View<Char>> hosts;
+  std::set<View<Char>> known;
+  for (std::size_t place = 0; (place = find_character(text, '@', place)) != kNowhere;) {
     const std::size_t start = ++place;
     std::size_t host_end = start;
     for (int labels = 0; labels <= 6; ++labels) {
@@ -207,14 +212,23 @@ std::vector<TextView> find_mail_hosts(TextView text) {
       while (place < text.size() && is_label(text[place])) ++place;
       const std::size_t size = place - label;
       if (labels > 0 && size >= 2 && is_lower_letter(text[label])) host_end = label + std::min(size, kLabel);
-      if (size < 1 || size > kLabel || !is_at(text, place, U".")) break;
+      if (size < 1 || size > kLabel || !is_at(text, place, ".")) break;
       ++place;
     }
     place = std::max(host_end, start);
-    const TextView host = text.substr(start, host_end - start);
+    const View<Char> host = text.substr(start, host_end - start);
     if (!host.empty() && known.insert(host).second) hosts.push_back(host);
   }
   return hosts;
+}
+
+// Whether bytes are ASCII and neither a page nor a style sheet, which have two braces at least.
+bool is_plain(std::string_view bytes) {
+  const std::size_t brace = bytes.find('{');
+  const bool may_have_rules = brace != std::string_view::npos && bytes.find('{', brace + 1) != std::string_view::npos;
+  if (may_have_rules || !is_ascii_bytes(bytes)) return false;
+  const std::size_t start = skip_spaces(bytes, 0);
+  return start == bytes.size() || bytes[start] != '<';
 }
 
 // Whether a text is a page, whatever its part says.
@@ -235,31 +249,32 @@ class BodyReader {
 
  private:
   void read_file(const Part& part);
-  Text read_text(const Part& part);
+  void read_text(const Part& part, bool is_first);
+  Text read_visible(const Part& part);
+  template <class Char>
+  void read_words(View<Char> text, std::size_t first_link, bool is_first);
   void describe_page(const Page& page);
   std::size_t read_hidden(TextView text, TextView kind);
 
   Body body_;
   Marks marks_;
+  std::size_t room_ = kText;  // Characters whose words are still read.
 };
 
 Body BodyReader::read(const Message& message) {
   marks_.add(TextView(U"shape:"), first(message.shape, 100));
   marks_.add(TextView(U"size~"), count_bits(message.raw.size()));
   for (const Text& fault : message.faults) marks_.add(TextView(U"fault~"), fault);
-  std::size_t room = kText, count = 0;
+  std::size_t count = 0;
   bool is_first = true;
   for (const Part& part : message.parts) {
     if (++count > kParts) break;
     marks_.add(TextView(U"part:"), part.kind);
     if (!part.charset.empty()) marks_.add(TextView(U"charset:"), first(part.charset, kLongestToken));
     if (!part.name.empty()) read_file(part);
-    if (room == 0 || part.characters == 0) continue;
-    const Text folded = read_text(part);
-    if (!is_first) body_.words.push_back('\n');
+    if (room_ == 0 || part.characters == 0) continue;
+    read_text(part, is_first);
     is_first = false;
-    body_.words += separate_words(first(folded, room));
-    room -= std::min(room, folded.size());
   }
   const std::size_t start = std::min(body_.words.find_first_not_of(" \n"), body_.words.size());
   body_.words.erase(0, start);
@@ -280,33 +295,52 @@ void BodyReader::read_file(const Part& part) {
   marks_.add(TextView(U"file~"), part.disposition, TextView(U"~"), count_bits(part.size));
 }
 
-// The folded text of a part; its links and images are added to the body.
-Text BodyReader::read_text(const Part& part) {
-  Text text = part.text.first(kText);
-  std::vector<TextView> links;
-  std::size_t first_link = body_.links.size();
-  if (part.kind == U"text/html" || looks_like_page(text)) {
-    Page page = read_page(part.text.first(kPage), kTags);
-    describe_page(page);
-    std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
-    std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
-    text = std::move(page.visible);
-    if (text.size() > kText) text.resize(kText);
-  } else {
-    text = remove_style_sheet(text);
+// Adds the words, links and images of a part to the body.
+void BodyReader::read_text(const Part& part, bool is_first) {
+  const std::size_t first_link = body_.links.size();
+  // Most text is ASCII without a page or a style sheet: it is read where it is.
+  if (const auto bytes = part.text.first_bytes(kText); bytes && part.kind != U"text/html" && is_plain(*bytes)) {
+    read_words(*bytes, first_link, is_first);
+    return;
   }
-  FoldedText folded = fold_text(text);
+  const Text text = read_visible(part);
+  if (is_ascii(text)) {
+    const std::string bytes = to_utf8(text);
+    read_words(std::string_view(bytes), first_link, is_first);
+  } else {
+    read_words(TextView(text), first_link, is_first);
+  }
+}
+
+// Returns the text of a part that is shown; its links and images are added to the body.
+Text BodyReader::read_visible(const Part& part) {
+  Text text = part.text.first(kText);
+  if (part.kind != U"text/html" && !looks_like_page(text)) return remove_style_sheet(text);
+  Page page = read_page(part.text.first(kPage), kTags);
+  describe_page(page);
+  std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
+  std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
+  page.visible.resize(std::min(page.visible.size(), kText));
+  return std::move(page.visible);
+}
+
+template <class Char>
+void BodyReader::read_words(View<Char> text, std::size_t first_link, bool is_first) {
+  const Folded<Char> folded = fold_text(text);
+  const View<Char> view = folded.text;
   for (const Text& trick : folded.tricks) marks_.add(TextView(U"trick~"), trick);
-  for (const TextView link : find_links(folded.text)) body_.links.emplace_back(link);
-  links.assign(body_.links.begin() + static_cast<std::ptrdiff_t>(first_link), body_.links.end());
+  for (const View<Char> link : find_links(view)) body_.links.emplace_back(link.begin(), link.end());
+  const std::vector<TextView> links(body_.links.begin() + static_cast<std::ptrdiff_t>(first_link), body_.links.end());
   for (const TextView link : select_links(links)) {
     const Text low = lower(first(link, kLink));
     describe_link(low, [this](TextView kind_of_mark, TextView value) { marks_.add(kind_of_mark, value); });
   }
-  for (const TextView address : find_mail_hosts(folded.text)) {
-    for (const TextView host : find_hosts(address)) marks_.add(TextView(U"mail:@"), host);
+  for (const View<Char> address : find_mail_hosts(view)) {
+    for (const View<Char> host : find_hosts(address)) marks_.add(TextView(U"mail:@"), host);
   }
-  return std::move(folded.text);
+  if (!is_first) body_.words.push_back('\n');
+  body_.words += separate_words(first(view, room_));
+  room_ -= std::min(room_, view.size());
 }
 
 void BodyReader::describe_page(const Page& page) {

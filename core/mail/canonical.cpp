@@ -1,8 +1,8 @@
 #include "canonical.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
+
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -37,7 +37,7 @@ std::string replace_by_line_break(const std::string& text, std::string_view part
   std::string replaced;
   replaced.reserve(text.size());
   std::size_t last = 0;
-  for (std::size_t place = 0; (place = text.find(part, last)) != kNone; last = place + part.size()) {
+  for (std::size_t place = 0; (place = find_bytes(text, part, last)) != kNone; last = place + part.size()) {
     replaced.append(text, last, place - last).push_back('\n');
   }
   return replaced.append(text, last);
@@ -122,62 +122,6 @@ std::string remove_volatile_fields(std::string_view header, const VolatileFields
   return std::string(remaining.substr(find_envelope_end(remaining)));
 }
 
-// As in RFC 7693.
-constexpr std::uint64_t kStart[8] = {0x6a09e667f3bcc908, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
-                                     0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
-constexpr std::uint8_t kOrders[12][16] = {
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
-    {11, 8, 12, 0, 5, 2, 15, 13, 10, 14, 3, 6, 7, 1, 9, 4}, {7, 9, 3, 1, 13, 12, 11, 14, 2, 6, 5, 10, 4, 0, 15, 8},
-    {9, 0, 5, 7, 2, 4, 10, 15, 14, 1, 11, 12, 6, 8, 3, 13}, {2, 12, 6, 10, 0, 11, 8, 3, 4, 13, 7, 5, 15, 14, 1, 9},
-    {12, 5, 1, 15, 14, 13, 4, 10, 0, 7, 6, 3, 9, 2, 8, 11}, {13, 11, 7, 14, 12, 1, 3, 9, 5, 0, 15, 4, 8, 6, 2, 10},
-    {6, 15, 14, 9, 11, 3, 0, 8, 12, 2, 13, 7, 1, 4, 10, 5}, {10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0},
-    {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
-};
-constexpr std::size_t kBlock = 128;
-
-inline std::uint64_t rotate(std::uint64_t word, int bits) { return word >> bits | word << (64 - bits); }
-
-inline void mix(std::uint64_t& a, std::uint64_t& b, std::uint64_t& c, std::uint64_t& d, std::uint64_t x, std::uint64_t y) {
-  a += b + x;
-  d = rotate(d ^ a, 32);
-  c += d;
-  b = rotate(b ^ c, 24);
-  a += b + y;
-  d = rotate(d ^ a, 16);
-  c += d;
-  b = rotate(b ^ c, 63);
-}
-
-void compress(std::uint64_t (&state)[8], const char* block, std::uint64_t bytes, bool is_last) {
-  std::uint64_t words[16], v[16];
-  for (std::size_t index = 0; index < 16; ++index) {
-    words[index] = 0;
-    for (std::size_t byte = 0; byte < 8; ++byte) {  // Compilers make one instruction of this loop.
-      words[index] |= std::uint64_t{static_cast<unsigned char>(block[8 * index + byte])} << 8 * byte;
-    }
-  }
-  for (std::size_t index = 0; index < 8; ++index) {
-    v[index] = state[index];
-    v[index + 8] = kStart[index];
-  }
-  v[12] ^= bytes;
-  if (is_last) v[14] = ~v[14];
-#if defined(__GNUC__)
-#pragma GCC unroll 12
-#endif
-  for (const auto& order : kOrders) {  // Unrolled, the places of the words are constants.
-    mix(v[0], v[4], v[8], v[12], words[order[0]], words[order[1]]);
-    mix(v[1], v[5], v[9], v[13], words[order[2]], words[order[3]]);
-    mix(v[2], v[6], v[10], v[14], words[order[4]], words[order[5]]);
-    mix(v[3], v[7], v[11], v[15], words[order[6]], words[order[7]]);
-    mix(v[0], v[5], v[10], v[15], words[order[8]], words[order[9]]);
-    mix(v[1], v[6], v[11], v[12], words[order[10]], words[order[11]]);
-    mix(v[2], v[7], v[8], v[13], words[order[12]], words[order[13]]);
-    mix(v[3], v[4], v[9], v[14], words[order[14]], words[order[15]]);
-  }
-  for (std::size_t index = 0; index < 8; ++index) state[index] ^= v[index] ^ v[index + 8];
-}
-
 }  // namespace
 
 VolatileFields::VolatileFields(const std::vector<std::string>& names) {
@@ -216,14 +160,14 @@ std::string make_canonical(std::string_view raw, const VolatileFields& volatile_
     raw = changed;
   }
   std::string unquoted;
-  if (raw.find(">From ") != kNone) {
+  if (find_bytes(raw, ">From ") != kNone) {
     unquoted = remove_quotes(raw);
     raw = unquoted;
   }
   std::size_t end = 0;
   for (int count = 0; count < kHeaders; ++count) {  // Once, unless a header holds volatile fields only.
     const std::size_t start = find_envelope_end(raw, end);
-    const std::size_t blank_line = raw.find("\n\n", start);
+    const std::size_t blank_line = find_bytes(raw, "\n\n", start);
     end = blank_line == kNone ? raw.size() : blank_line + 1;
     std::string canonical = remove_volatile_fields(raw.substr(start, end - start), volatile_fields);
     if (canonical.empty() && end < raw.size()) continue;
@@ -233,22 +177,6 @@ std::string make_canonical(std::string_view raw, const VolatileFields& volatile_
     return canonical;
   }
   return {};
-}
-
-Digest make_digest(std::string_view canonical) {
-  std::uint64_t state[8];
-  std::copy(std::begin(kStart), std::end(kStart), state);
-  state[0] ^= 0x01010000 ^ sizeof(Digest);  // No key, and the length of the digest.
-  std::size_t place = 0;
-  for (; canonical.size() - place > kBlock; place += kBlock) {
-    compress(state, canonical.data() + place, place + kBlock, false);
-  }
-  char last[kBlock] = {};
-  std::memcpy(last, canonical.data() + place, canonical.size() - place);
-  compress(state, last, canonical.size(), true);
-  Digest digest;
-  for (std::size_t byte = 0; byte < digest.size(); ++byte) digest[byte] = static_cast<char>(state[byte / 8] >> 8 * (byte % 8));
-  return digest;
 }
 
 }  // namespace tamis::mail

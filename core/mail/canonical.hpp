@@ -1,8 +1,7 @@
-// Computes the canonical bytes of a message, and the digest by which it is known. The reference is `tamis_mail.message.canonical`;
+// Computes the canonical bytes of a message. The reference is `tamis_mail.message.canonical`;
 // tests/mail/message/test_compiled_messages.py compares the two.
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -24,10 +23,5 @@ class VolatileFields {
 };
 
 std::string make_canonical(std::string_view raw, const VolatileFields& volatile_fields);
-
-using Digest = std::array<char, 16>;
-
-// BLAKE2b (RFC 7693) without a key.
-Digest make_digest(std::string_view canonical);
 
 }  // namespace tamis::mail

@@ -17,8 +17,6 @@ constexpr std::pair<std::string_view, std::string_view> kByteOrderMarks[] = {
 };
 constexpr char32_t kReplacement = 0xfffd;
 
-bool starts_with(std::string_view text, std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; }
-
 template <std::size_t Size>
 bool starts_with_one_of(std::string_view text, const std::string_view (&beginnings)[Size]) {
   return std::any_of(std::begin(beginnings), std::end(beginnings),

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,6 +25,11 @@ class Characters {
 
   // As text[:limit].
   Text first(std::size_t limit) const;
+  // The same as bytes, if all characters of the text have one byte; nothing otherwise.
+  std::optional<std::string_view> first_bytes(std::size_t limit) const {
+    if (is_wide_) return std::nullopt;
+    return std::string_view(narrow_).substr(0, limit);
+  }
   std::size_t size() const { return is_wide_ ? wide_.size() : narrow_.size(); }
   // Calls `use` with a pointer to the characters.
   template <class Use>

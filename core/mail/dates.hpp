@@ -13,6 +13,10 @@ namespace tamis::mail {
 // Reads the fields of a message one after the other, until its date is known.
 class DateReader {
  public:
+  // Returns whether the value of a field of this name, which is the next one, may matter.
+  bool may_need(std::string_view name) const {
+    return !arrival_ && !is_left_ && (name == "received" || (name == "date" && !sent_));
+  }
   void read(std::string_view name, TextView value);
   // Returns whether a date may be in a form other than that of RFC 5322: only Python reads those.
   bool is_left_to_python() const { return is_left_; }

@@ -23,25 +23,11 @@ bool is_local(char32_t c) {
   }
 }
 
-}  // namespace
-
-std::vector<Field> read_fields(nb::handle headers) {
-  const nb::tuple pairs(nb::borrow(headers));
-  std::vector<Field> fields;
-  const auto count = std::min<std::size_t>(pairs.size(), kFields);
-  fields.reserve(count);
-  for (std::size_t index = 0; index < count; ++index) {
-    const nb::tuple pair(nb::borrow(pairs[index]));
-    if (pair.size() != 2) refuse("a header field is a pair of name and value");
-    fields.push_back({to_utf8(to_text(pair[0])), to_text(pair[1], kLongestValue)});
-  }
-  return fields;
-}
-
-std::vector<Place> find_addresses(TextView value) {
+template <class Char>
+std::vector<Place> find_all_addresses(View<Char> value) {
   std::vector<Place> places;
   std::size_t end = 0;  // Of the last address: the next one begins after it.
-  for (std::size_t at = value.find(U'@'); at != kNowhere; at = value.find(U'@', at)) {
+  for (std::size_t at = value.find('@'); at != kNowhere; at = value.find('@', at)) {
     const std::size_t size = count_members(value, at + 1, is_domain_character, kLongestDomain);
     if (size > 0) {
       const std::size_t earliest = std::max(end, at - std::min(at, kLongestLocal));
@@ -57,15 +43,48 @@ std::vector<Place> find_addresses(TextView value) {
   return places;
 }
 
-Text remove_addresses(TextView value) {
-  Text rest;
+template <class Char>
+String<Char> remove_all_addresses(View<Char> value) {
+  String<Char> rest;
+  rest.reserve(value.size() + 1);
   std::size_t last = 0;
   for (const auto& [start, end] : find_addresses(value)) {
     rest.append(value, last, start - last);
-    rest.push_back(U' ');
+    rest.push_back(' ');
     last = end;
   }
   return rest.append(value, last);
 }
+
+}  // namespace
+
+void FieldList::add(std::string_view name, Text value) {
+  bytes_.emplace_back(name);
+  const std::string_view kept = bytes_.back();
+  if (is_ascii(value)) {
+    bytes_.push_back(to_utf8(value));
+    add_view(kept, bytes_.back());
+  } else {
+    add_view(kept, std::move(value));
+  }
+}
+
+FieldList read_fields(nb::handle headers) {
+  const nb::tuple pairs(nb::borrow(headers));
+  FieldList fields;
+  const auto count = std::min<std::size_t>(pairs.size(), kFields);
+  fields.reserve(count);
+  for (std::size_t index = 0; index < count; ++index) {
+    const nb::tuple pair(nb::borrow(pairs[index]));
+    if (pair.size() != 2) refuse("a header field is a pair of name and value");
+    fields.add(to_utf8(to_text(pair[0])), to_text(pair[1], kLongestValue));
+  }
+  return fields;
+}
+
+std::vector<Place> find_addresses(TextView value) { return find_all_addresses(value); }
+std::vector<Place> find_addresses(std::string_view value) { return find_all_addresses(value); }
+Text remove_addresses(TextView value) { return remove_all_addresses(value); }
+std::string remove_addresses(std::string_view value) { return remove_all_addresses(value); }
 
 }  // namespace tamis::mail

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,25 +12,60 @@
 
 namespace tamis::mail {
 
+// A field; what it refers to is kept by the owner of the message.
 struct Field {
-  std::string name;  // UTF-8
-  Text value;        // Its beginning, as far as it is read.
+  std::string_view name;  // UTF-8
+  // The value, as far as it is read: bytes if it is ASCII, text otherwise.
+  std::string_view ascii;
+  TextView text;
+  bool is_ascii = false;
+
+  // Calls `use` with the value, in the form that it has.
+  template <class Use>
+  auto visit(Use use) const {
+    return is_ascii ? use(ascii) : use(text);
+  }
+  std::size_t size() const { return is_ascii ? ascii.size() : text.size(); }
+};
+
+// Fields whose names and values are kept with them.
+class FieldList {
+ public:
+  FieldList() = default;
+  FieldList(FieldList&&) = default;
+  FieldList& operator=(FieldList&&) = default;
+  void add(std::string_view name, Text value);
+  // Adds a field of which the name and the value are kept elsewhere.
+  void add_view(std::string_view name, std::string_view ascii) { fields_.push_back({name, ascii, {}, true}); }
+  void add_view(std::string_view name, Text value) {
+    texts_.push_back(std::move(value));
+    fields_.push_back({name, {}, texts_.back(), false});
+  }
+  void reserve(std::size_t count) { fields_.reserve(count); }
+  const std::vector<Field>& all() const { return fields_; }
+
+ private:
+  std::vector<Field> fields_;
+  std::list<std::string> bytes_;
+  std::list<Text> texts_;
 };
 
 // Returns the first fields of a message; `headers` is a sequence of pairs of str (`Message.headers`).
-std::vector<Field> read_fields(nb::handle headers);
+FieldList read_fields(nb::handle headers);
 
 // Returns the start and the end of each address in a value: `tamis_mail.tokens.headers.find_addresses`.
 using Place = std::pair<std::size_t, std::size_t>;
 std::vector<Place> find_addresses(TextView value);
+std::vector<Place> find_addresses(std::string_view value);
 // Returns the value with a space in place of each address.
 Text remove_addresses(TextView value);
+std::string remove_addresses(std::string_view value);
 
 // Returns the first `limit` matches of `[class]{least,most}`, from left to right; `is_member` tells the class.
-template <class Predicate>
-std::vector<TextView> find_runs(TextView text, Predicate is_member, std::size_t least, std::size_t most,
-                                std::size_t limit = kNowhere) {
-  std::vector<TextView> runs;
+template <class Char, class Predicate>
+std::vector<View<Char>> find_runs(View<Char> text, Predicate is_member, std::size_t least, std::size_t most,
+                                  std::size_t limit = kNowhere) {
+  std::vector<View<Char>> runs;
   for (std::size_t place = 0; place < text.size() && runs.size() < limit;) {
     const std::size_t start = place;
     while (place < text.size() && place - start < most && is_member(text[place])) ++place;
@@ -42,8 +79,8 @@ std::vector<TextView> find_runs(TextView text, Predicate is_member, std::size_t 
 }
 
 // Returns the number of characters from `start` on that belong to a class, at most `most`.
-template <class Predicate>
-std::size_t count_members(TextView text, std::size_t start, Predicate is_member, std::size_t most) {
+template <class Char, class Predicate>
+std::size_t count_members(View<Char> text, std::size_t start, Predicate is_member, std::size_t most) {
   std::size_t size = 0;
   while (size < most && start + size < text.size() && is_member(text[start + size])) ++size;
   return size;
@@ -52,6 +89,9 @@ std::size_t count_members(TextView text, std::size_t start, Predicate is_member,
 // As `[\w.\-]`.
 inline bool is_domain_character(char32_t c) { return c == U'.' || c == U'-' || is_word(c); }
 // As `\b` before a word character at this place.
-inline bool begins_word(TextView text, std::size_t place) { return place == 0 || !is_word(text[place - 1]); }
+template <class Char>
+bool begins_word(View<Char> text, std::size_t place) {
+  return place == 0 || !is_word(text[place - 1]);
+}
 
 }  // namespace tamis::mail

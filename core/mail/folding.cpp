@@ -78,11 +78,12 @@ struct Tricks {
 
 // Whether five letters stand alone with the same sign between them: v i a g r. The letters are `[a-z]`, the signs
 // ` ._*-`, and no letter or digit comes before or after them.
-bool has_spaced_word(TextView text) {
+template <class Char>
+bool has_spaced_word(View<Char> text) {
   for (std::size_t place = 1; place + 7 < text.size(); ++place) {
-    const char32_t sign = text[place];
+    const Char sign = text[place];
     if (text[place + 2] != sign) continue;  // Most places end here.
-    if (sign != U' ' && sign != U'.' && sign != U'_' && sign != U'*' && sign != U'-') continue;
+    if (sign != ' ' && sign != '.' && sign != '_' && sign != '*' && sign != '-') continue;
     if (text[place + 4] == sign && text[place + 6] == sign &&
         is_lower_letter(text[place - 1]) && is_lower_letter(text[place + 1]) && is_lower_letter(text[place + 3]) &&
         is_lower_letter(text[place + 5]) && is_lower_letter(text[place + 7]) &&
@@ -259,13 +260,19 @@ Text fold_other(TextView text, Tricks& tricks) {
 FoldedText fold_text(TextView text) {
   Tricks tricks;
   FoldedText folded{is_ascii(text) ? lower(text) : fold_other(text, tricks), {}};
-  tricks.spaced_out = has_spaced_word(folded.text);
+  tricks.spaced_out = has_spaced_word(TextView(folded.text));
   for (const auto& [is_used, name] : std::initializer_list<std::pair<bool, TextView>>{
            {tricks.full_width, U"full-width"},   {tricks.math_letters, U"math-letters"},
            {tricks.mixed_script, U"mixed-script"}, {tricks.soft_hyphen, U"soft-hyphen"},
            {tricks.spaced_out, U"spaced-out"},   {tricks.zero_width, U"zero-width"}}) {
     if (is_used) folded.tricks.emplace_back(name);
   }
+  return folded;
+}
+
+Folded<char> fold_text(std::string_view ascii) {
+  Folded<char> folded{lower(ascii), {}};
+  if (has_spaced_word(std::string_view(folded.text))) folded.tricks.emplace_back(U"spaced-out");
   return folded;
 }
 

@@ -8,13 +8,17 @@
 
 namespace tamis::mail {
 
-struct FoldedText {
-  Text text;
+template <class Char>
+struct Folded {
+  String<Char> text;
   std::vector<Text> tricks;  // In ascending order.
 };
+using FoldedText = Folded<char32_t>;
 
 FoldedText fold_text(TextView text);
+Folded<char> fold_text(std::string_view ascii);
 // The same without the tricks.
 Text fold(TextView text);
+inline std::string fold(std::string_view ascii) { return lower(ascii); }
 
 }  // namespace tamis::mail

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "sorting.hpp"
+
 namespace tamis::mail {
 
 namespace {
@@ -144,40 +146,44 @@ void add_words(std::string_view words, int view_bits, std::vector<std::uint64_t>
 std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbers, std::vector<std::uint32_t>& places,
                                          std::vector<std::uint64_t>& sorted) {
   constexpr std::uint32_t kLargeBucket = 32;
+  if (numbers.empty()) return {};
   int bits = 0;
   while (numbers.size() >> bits > 1) ++bits;
   const int shift = kKeyBits - bits;
   places.assign((std::size_t{1} << bits) + 1, 0);  // Of the next number of each bucket.
   for (const std::uint64_t number : numbers) ++places[(number >> shift) + 1];
-  std::uint32_t largest = 0;
-  for (std::size_t bucket = 1; bucket < places.size(); ++bucket) {
-    largest = std::max(largest, places[bucket]);
-    places[bucket] += places[bucket - 1];
+  std::uint32_t largest = 0, sum = 0;
+  for (std::uint32_t& place : places) {
+    largest = std::max(largest, place);
+    place = sum += place;
   }
-  sorted.resize(numbers.size());
-  for (const std::uint64_t number : numbers) sorted[places[number >> shift]++] = number;
+  sorted.resize(std::max(sorted.size(), numbers.size()));
+  std::uint64_t* const all = sorted.data();
+  for (const std::uint64_t number : numbers) all[places[number >> shift]++] = number;
   if (largest > kLargeBucket) {
     std::uint32_t start = 0;
     for (const std::uint32_t end : places) {  // Each place is the end of its bucket now; the last one has no bucket.
-      if (end - start > kLargeBucket) std::sort(sorted.data() + start, sorted.data() + end);
+      if (end - start > kLargeBucket) std::sort(all + start, all + end);
       start = end;
     }
   }
-  std::size_t count = 0;
-  for (std::size_t index = 0; index < sorted.size(); ++index) {  // Insertion sort; equal numbers are left out.
-    const std::uint64_t number = sorted[index];
-    if (count == 0 || sorted[count - 1] < number) {  // Most are in order.
-      sorted[count++] = number;
-      continue;
+  exchange_neighbours(all, numbers.size());
+  std::size_t count = 1;
+  for (std::size_t index = 1; index < numbers.size(); ++index) {  // Insertion sort; equal numbers are left out.
+    const std::uint64_t number = all[index], last = all[count - 1];
+    if (number < last) {  // In few large buckets.
+      std::size_t place = count;
+      while (place > 0 && all[place - 1] > number) --place;
+      if (place > 0 && all[place - 1] == number) continue;
+      for (std::size_t moved = count; moved > place; --moved) all[moved] = all[moved - 1];
+      all[place] = number;
+      ++count;
+    } else {  // Without a branch: a third of the numbers are equal to the last one, and no processor could predict which.
+      all[count] = number;
+      count += number != last;
     }
-    std::size_t place = count;
-    while (place > 0 && sorted[place - 1] > number) --place;
-    if (place > 0 && sorted[place - 1] == number) continue;
-    for (std::size_t moved = count; moved > place; --moved) sorted[moved] = sorted[moved - 1];
-    sorted[place] = number;
-    ++count;
   }
-  return {sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count)};
+  return {all, all + count};
 }
 
 // Memory that a thread uses again for its next message; after a large message it is freed.

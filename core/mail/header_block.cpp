@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "../require.hpp"
 #include "header_values.hpp"
@@ -24,23 +23,25 @@ const char* end_of_line(const char* place, const char* end) {
   return found ? static_cast<const char*>(found) : end;
 }
 
-// Removes the line breaks of a folded value: a tab after a break becomes a space, a space stays.
-void unfold(const char* place, const char* end, std::string& unfolded) {
+// Removes the line breaks of a folded value: a tab after a break becomes a space, a space stays. Returns the end of what is
+// written, which is not longer than the value.
+char* unfold(const char* place, const char* end, char* unfolded) {
   while (place < end) {
     const char* line_end = end_of_line(place, end);
-    unfolded.append(place, line_end);
+    unfolded = std::copy(place, line_end, unfolded);
     place = line_end;
     if (place < end) {
       ++place;
       if (place < end && *place == '\t') {
-        unfolded.push_back(' ');
+        *unfolded++ = ' ';
         ++place;
       }
     }
   }
+  return unfolded;
 }
 
-nb::object to_str(const std::string& latin_1) {
+nb::object to_str(std::string_view latin_1) {
   return nb::steal(PyUnicode_DecodeLatin1(latin_1.data(), static_cast<Py_ssize_t>(latin_1.size()), nullptr));
 }
 
@@ -51,14 +52,14 @@ nb::object read_header_block_for_python(const nb::bytes& data, Py_ssize_t start,
   if (start < 0 || start > stop || stop > size || room < 0 || longest_name < 0 || longest_value < 0) {
     refuse("the block is not within the data");
   }
-  std::vector<RawField> fields;
+  RawFields fields;
   const std::string_view block(data.c_str() + start, static_cast<std::size_t>(stop - start));
   if (!read_header_block(block, static_cast<std::size_t>(room), static_cast<std::size_t>(longest_name),
                          static_cast<std::size_t>(longest_value), fields)) {
     return nb::none();
   }
   nb::list pairs;
-  for (const RawField& field : fields) pairs.append(nb::make_tuple(to_str(field.name), to_str(field.value)));
+  for (const RawField& field : fields.fields) pairs.append(nb::make_tuple(to_str(field.name), to_str(field.value)));
   return pairs;
 }
 
@@ -86,7 +87,10 @@ nb::list find_encoded_fields(const nb::list& fields) {
 }  // namespace
 
 bool read_header_block(std::string_view block, std::size_t room, std::size_t longest_name, std::size_t longest_value,
-                       std::vector<RawField>& fields) {
+                       RawFields& fields) {
+  fields.memory = std::shared_ptr<char[]>(new char[block.size()]);
+  fields.fields.reserve(std::min(room, block.size() / 64));
+  char* memory = fields.memory.get();  // Names and values are not longer than the lines that hold them.
   const char* place = block.data();
   const char* const end = place + block.size();
   for (std::size_t count = 0; place < end; ++count) {
@@ -105,18 +109,24 @@ bool read_header_block(std::string_view block, std::size_t room, std::size_t lon
       is_folded = true;
     }
     if (count < room) {
-      RawField& field = fields.emplace_back();
-      field.name.assign(place, std::min(longest_name, static_cast<std::size_t>(name_end - place)));
-      for (char& c : field.name) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + ('a' - 'A'));
+      RawField& field = fields.fields.emplace_back();
+      const std::size_t name_size = std::min(longest_name, static_cast<std::size_t>(name_end - place));
+      for (std::size_t index = 0; index < name_size; ++index) {
+        memory[index] = static_cast<char>(place[index] + (place[index] >= 'A' && place[index] <= 'Z' ? 'a' - 'A' : 0));
       }
+      field.name = std::string_view(memory, name_size);
+      memory += name_size;
       const char* last = value + std::min(longest_value, static_cast<std::size_t>(value_end - value));
       if (is_folded) {
-        unfold(value, last, field.value);
+        const char* const start = memory;
+        memory = unfold(value, last, memory);
+        field.value = std::string_view(start, static_cast<std::size_t>(memory - start));
       } else {
-        field.value.assign(value, last);
+        field.value = std::string_view(value, static_cast<std::size_t>(last - value));
       }
-      while (!field.value.empty() && is_blank_or_break(static_cast<unsigned char>(field.value.back()))) field.value.pop_back();
+      while (!field.value.empty() && is_blank_or_break(static_cast<unsigned char>(field.value.back()))) {
+        field.value.remove_suffix(1);
+      }
     }
     place = value_end < end ? value_end + 1 : end;
   }

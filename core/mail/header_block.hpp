@@ -1,7 +1,7 @@
 // The fields of a header block.
 #pragma once
 
-#include <string>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -10,13 +10,20 @@
 namespace tamis::mail {
 
 struct RawField {
-  std::string name;   // In lower case.
-  std::string value;  // Unfolded; one byte per character, as Latin-1.
+  std::string_view name;   // In lower case.
+  std::string_view value;  // Unfolded; one byte per character, as Latin-1.
 };
 
-// Appends at most `room` fields of a block, with names and values truncated to their limits; returns false if a line is no field.
+// Fields and the memory that holds their names, and the values that were folded. Other values are in the block itself, which the
+// caller keeps.
+struct RawFields {
+  std::vector<RawField> fields;
+  std::shared_ptr<char[]> memory;
+};
+
+// Reads at most `room` fields of a block, with names and values truncated to their limits; returns false if a line is no field.
 bool read_header_block(std::string_view block, std::size_t room, std::size_t longest_name, std::size_t longest_value,
-                       std::vector<RawField>& fields);
+                       RawFields& fields);
 
 // Adds `read_header_block` to `tamis._core.mail`.
 void bind_header_block(nb::module_& m);

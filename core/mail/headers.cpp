@@ -62,7 +62,14 @@ class TokenWriter {
     separate();
     return bytes.append(name).append(sign);
   }
-  void add(std::string_view name, std::string_view sign, TextView text) { append_utf8(begin(name, sign), text); }
+  template <class Char>
+  void add(std::string_view name, std::string_view sign, View<Char> text) {
+    append_utf8(begin(name, sign), text);
+  }
+  template <class Char>
+  void add(std::string_view name, std::string_view sign, const String<Char>& text) {
+    append_utf8(begin(name, sign), View<Char>(text));
+  }
 
   std::string bytes;
 
@@ -82,15 +89,15 @@ std::size_t bit_length(std::size_t number) {
 }
 
 // Each run of letters as one `a`, and each run of digits as one `9`.
-Text describe_shape(TextView text) {
-  Text shape;
+template <class Char>
+String<Char> describe_shape(View<Char> text) {
+  String<Char> shape;
   for (std::size_t place = 0; place < text.size(); ++place) {
-    const char32_t c = text[place];
-    const char32_t before = place > 0 ? text[place - 1] : 0;
+    const Char c = text[place], before = place > 0 ? text[place - 1] : Char{0};
     if (is_lower_letter(c)) {
-      if (!is_lower_letter(before)) shape.push_back(U'a');
+      if (!is_lower_letter(before)) shape.push_back('a');
     } else if (is_digit(c)) {
-      if (!is_digit(before)) shape.push_back(U'9');
+      if (!is_digit(before)) shape.push_back('9');
     } else {
       shape.push_back(c);
     }
@@ -98,30 +105,33 @@ Text describe_shape(TextView text) {
   return shape;
 }
 
-void add_hosts(std::string_view name, std::string_view sign, TextView domain, TokenWriter& tokens) {
-  for (const TextView host : find_hosts(domain)) tokens.add(name, sign, host);
+template <class Char>
+void add_hosts(std::string_view name, std::string_view sign, View<Char> domain, TokenWriter& tokens) {
+  for (const View<Char> host : find_hosts(domain)) tokens.add(name, sign, host);
 }
 
-void read_address(std::string_view name, TextView whole, TokenWriter& tokens) {
-  const Text folded = fold(whole);
-  const TextView value = first(folded, kLongestValue);
+template <class Char>
+void read_address(std::string_view name, View<Char> whole, TokenWriter& tokens) {
+  const String<Char> folded = fold(whole);
+  const View<Char> value = first(folded, kLongestValue);
   const std::vector<Place> addresses = find_addresses(value);
   if (addresses.size() != 1) tokens.begin(name, "~") += std::to_string(bit_length(addresses.size()));
   for (std::size_t index = 0; index < std::min(addresses.size(), kAddresses); ++index) {
-    const TextView address = cut(value, addresses[index].first, addresses[index].second);
+    const View<Char> address = cut(value, addresses[index].first, addresses[index].second);
     tokens.add(name, ":", address);
-    add_hosts(name, ":@", after_last(address, U'@'), tokens);
+    add_hosts(name, ":@", after_last(address, '@'), tokens);
   }
-  const Text rest = remove_addresses(first(value, 1000));
-  for (const TextView word : find_runs(rest, is_word, 2, 40, kWords)) tokens.add(name, ":", word);
+  const String<Char> rest = remove_addresses(first(value, 1000));
+  for (const View<Char> word : find_runs(View<Char>(rest), is_word, 2, 40, kWords)) tokens.add(name, ":", word);
 }
 
 // The domains of a signature: `\bd=([\w.\-]{1,200})`.
-void read_presence(std::string_view name, TextView value, TokenWriter& tokens) {
-  if (value.find(U"d=") == kNowhere) return;
-  const Text lowered = lower(value);
-  const TextView text = lowered;
-  for (std::size_t place = text.find(U"d="); place != kNowhere; place = text.find(U"d=", place)) {
+template <class Char>
+void read_presence(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  if (find_ascii(value, "d=") == kNowhere) return;
+  const String<Char> lowered = lower(value);
+  const View<Char> text = lowered;
+  for (std::size_t place = find_ascii(text, "d="); place != kNowhere; place = find_ascii(text, "d=", place)) {
     const std::size_t size =
         begins_word(text, place) ? count_members(text, place + 2, is_domain_character, 200) : 0;
     if (size > 0) add_hosts(name, ":@", text.substr(place + 2, size), tokens);
@@ -129,42 +139,45 @@ void read_presence(std::string_view name, TextView value, TokenWriter& tokens) {
   }
 }
 
-void read_subject(std::string_view name, TextView value, TokenWriter& tokens) {
-  const TextView beginning = first(value, 1000);
-  const FoldedText folded = fold_text(beginning);
+template <class Char>
+void read_subject(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const View<Char> beginning = first(value, 1000);
+  const Folded<Char> folded = fold_text(beginning);
   for (const std::string& word : split_words(folded.text, kWords)) tokens.begin(name, ":") += word;
   for (const Text& trick : folded.tricks) tokens.add(name, "~", trick);
-  const auto is_mark = [](char32_t c) { return c == U'!' || c == U'?' || c == U'$'; };
-  for (const TextView marks : find_runs(beginning, is_mark, 1, kNowhere)) tokens.add(name, ":", marks);
+  const auto is_mark = [](char32_t c) { return c == '!' || c == '?' || c == '$'; };
+  for (const View<Char> marks : find_runs(beginning, is_mark, 1, kNowhere)) tokens.add(name, ":", marks);
   const auto letters = std::count_if(value.begin(), value.end(), is_alpha);
   if (letters > 5 && std::count_if(value.begin(), value.end(), is_upper) * 2 > letters) tokens.begin(name, "~loud");
 }
 
 // The shape of a message id, which identifies the program that made it.
-void read_identity(std::string_view name, TextView value, TokenWriter& tokens) {
-  const Text lowered = lower(strip(value, " <>"));
-  const TextView identity = first(lowered, 300);
-  Text shape = describe_shape(before_last(identity, U'@'));
-  shape.erase(std::remove(shape.begin(), shape.end(), U' '), shape.end());
+template <class Char>
+void read_identity(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const String<Char> lowered = lower(strip(value, " <>"));
+  const View<Char> identity = first(lowered, 300);
+  String<Char> shape = describe_shape(before_last(identity, '@'));
+  shape.erase(std::remove(shape.begin(), shape.end(), ' '), shape.end());
   tokens.add(name, "~", first(shape, kLongestToken));
-  add_hosts(name, ":@", after_last(identity, U'@'), tokens);
+  add_hosts(name, ":@", after_last(identity, '@'), tokens);
 }
 
 // The zones of a date: `[+\-]\d{4}|\b[a-z]{3,4}\b\)?$`.
-void read_date(std::string_view name, TextView value, TokenWriter& tokens) {
-  const Text lowered = lower(first(value, 200));
-  const TextView text = lowered;
+template <class Char>
+void read_date(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const String<Char> lowered = lower(first(value, 200));
+  const View<Char> text = lowered;
   const auto is_end = [text](std::size_t place) {
-    return place == text.size() || (place + 1 == text.size() && text[place] == U'\n');
+    return place == text.size() || (place + 1 == text.size() && text[place] == '\n');
   };
   for (std::size_t place = 0; place < text.size();) {
     std::size_t end = 0;
-    if (text[place] == U'+' || text[place] == U'-') {
+    if (text[place] == '+' || text[place] == '-') {
       if (count_members(text, place + 1, is_decimal, 4) == 4) end = place + 5;
     } else if (is_lower_letter(text[place]) && begins_word(text, place)) {
       const std::size_t letters = place + count_members(text, place, is_lower_letter, 4);
       if (letters >= place + 3 && (letters == text.size() || !is_word(text[letters]))) {
-        const bool has_bracket = letters < text.size() && text[letters] == U')';
+        const bool has_bracket = letters < text.size() && text[letters] == ')';
         if (is_end(letters + has_bracket)) end = letters + has_bracket;
       }
     }
@@ -173,39 +186,43 @@ void read_date(std::string_view name, TextView value, TokenWriter& tokens) {
   }
 }
 
-void read_content(std::string_view name, TextView value, TokenWriter& tokens) {
-  const Text lowered = lower(value);
-  const std::vector<TextView> pieces = split_at(first(lowered, 1000), U';');
-  Text kind(first(strip(pieces[0]), 60));
-  std::replace(kind.begin(), kind.end(), U' ', U'_');
+template <class Char>
+void read_content(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const String<Char> lowered = lower(value);
+  const std::vector<View<Char>> pieces = split_at(first(lowered, 1000), ';');
+  String<Char> kind(first(strip(pieces[0]), 60));
+  std::replace(kind.begin(), kind.end(), ' ', '_');
   tokens.add(name, ":", kind);
   for (std::size_t index = 1; index < std::min<std::size_t>(pieces.size(), 20); ++index) {
-    const TextView key = strip(before_first(pieces[index], U'='));
-    Text parameter_value(strip(after_first(pieces[index], U'='), " \t\"'"));
-    if (key == U"boundary") parameter_value = describe_shape(parameter_value);
+    const View<Char> key = strip(before_first(pieces[index], '='));
+    String<Char> parameter_value(strip(after_first(pieces[index], '='), " \t\"'"));
+    if (key.size() == 8 && is_at(key, 0, "boundary")) parameter_value = describe_shape(View<Char>(parameter_value));
     // The name counts among the 80 characters of this token. Names that come here are ASCII.
-    Text token = widen(name);
-    token.append(U":").append(key).append(U"=").append(parameter_value);
+    String<Char> token = from_ascii<Char>(name);
+    token.push_back(':');
+    token.append(key).push_back('=');
+    token.append(parameter_value);
     token.resize(std::min<std::size_t>(token.size(), 80));
-    std::replace(token.begin(), token.end(), U' ', U'_');
-    std::replace(token.begin(), token.end(), U'\t', U'_');
+    std::replace(token.begin(), token.end(), ' ', '_');
+    std::replace(token.begin(), token.end(), '\t', '_');
     tokens.add("", "", token);
   }
 }
 
 // `[\w$!][\w.@+\-$!/=]{0,60}`
-void read_plain(std::string_view name, TextView value, TokenWriter& tokens) {
-  const auto is_beginning = [](char32_t c) { return c == U'$' || c == U'!' || is_word(c); };
+template <class Char>
+void read_plain(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const auto is_beginning = [](char32_t c) { return c == '$' || c == '!' || is_word(c); };
   const auto is_member = [](char32_t c) {
     switch (c) {
-      case U'.': case U'@': case U'+': case U'-': case U'$': case U'!': case U'/': case U'=':
+      case '.': case '@': case '+': case '-': case '$': case '!': case '/': case '=':
         return true;
       default:
         return is_word(c);
     }
   };
-  const Text folded = fold(first(value, 2000));
-  const TextView text = folded;
+  const String<Char> folded = fold(first(value, 2000));
+  const View<Char> text = folded;
   std::size_t words = 0;
   for (std::size_t place = 0; place < text.size() && words < kWords;) {
     if (!is_beginning(text[place])) {
@@ -220,11 +237,12 @@ void read_plain(std::string_view name, TextView value, TokenWriter& tokens) {
 }
 
 // The name of a program as one token, and its words.
-void read_product(std::string_view name, TextView value, TokenWriter& tokens) {
-  const Text lowered = lower(value);
+template <class Char>
+void read_product(std::string_view name, View<Char> value, TokenWriter& tokens) {
+  const String<Char> lowered = lower(value);
   std::string& token = tokens.begin(name, "=");
   bool is_first = true;
-  for (const TextView word : split_at_spaces(first(lowered, 100))) {
+  for (const View<Char> word : split_at_spaces(first(lowered, 100))) {
     if (!is_first) token.push_back('_');
     is_first = false;
     append_utf8(token, word);
@@ -232,7 +250,8 @@ void read_product(std::string_view name, TextView value, TokenWriter& tokens) {
   read_plain(name, value, tokens);
 }
 
-void read_field(std::string_view name, TextView value, TokenWriter& tokens) {
+template <class Char>
+void read_field(std::string_view name, View<Char> value, TokenWriter& tokens) {
   switch (find_kind(name)) {
     case Kind::kAddress: return read_address(name, value, tokens);
     case Kind::kPresence: return read_presence(name, value, tokens);
@@ -246,13 +265,14 @@ void read_field(std::string_view name, TextView value, TokenWriter& tokens) {
 }
 
 // A Received line up to its date, in lower case, without queue numbers: `\bid [^ ;]+`.
-Text tidy_hop(TextView hop) {
-  const Text lowered = lower(before_first(hop, U';'));
-  const TextView text = lowered;
-  Text tidied;
+template <class Char>
+String<Char> tidy_hop(View<Char> hop) {
+  const String<Char> lowered = lower(before_first(hop, ';'));
+  const View<Char> text = lowered;
+  String<Char> tidied;
   for (std::size_t place = 0; place < text.size();) {
-    const auto is_queue_character = [](char32_t c) { return c != U' ' && c != U';'; };
-    const std::size_t size = is_at(text, place, U"id ") && begins_word(text, place)
+    const auto is_queue_character = [](char32_t c) { return c != ' ' && c != ';'; };
+    const std::size_t size = is_at(text, place, "id ") && begins_word(text, place)
                                  ? count_members(text, place + 3, is_queue_character, kNowhere)
                                  : 0;
     if (size > 0) {
@@ -265,13 +285,14 @@ Text tidy_hop(TextView hop) {
 }
 
 // The hosts of a Received line: `[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}`.
-std::vector<TextView> find_hosts_of_hop(TextView text) {
-  const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == U'_' || c == U'-'; };
-  const auto is_host = [is_label](char32_t c) { return c == U'.' || is_label(c); };
-  std::vector<TextView> hosts;
+template <class Char>
+std::vector<View<Char>> find_hosts_of_hop(View<Char> text) {
+  const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == '_' || c == '-'; };
+  const auto is_host = [is_label](char32_t c) { return c == '.' || is_label(c); };
+  std::vector<View<Char>> hosts;
   for (std::size_t place = 0; place < text.size() && hosts.size() < kHostsOfHop;) {
     const std::size_t dot = place + count_members(text, place, is_label, kNowhere);
-    const bool is_found = dot > place && dot < text.size() && text[dot] == U'.';
+    const bool is_found = dot > place && dot < text.size() && text[dot] == '.';
     const std::size_t size = is_found ? count_members(text, dot + 1, is_host, 190) : 0;
     if (size >= 2) {
       const std::size_t start = std::max(place, dot - std::min<std::size_t>(dot, 63));
@@ -284,16 +305,17 @@ std::vector<TextView> find_hosts_of_hop(TextView text) {
   return hosts;
 }
 
-void read_hop(TextView text, TokenWriter& tokens) {
-  for (const TextView host : find_hosts_of_hop(text)) {
-    if (std::all_of(host.begin(), host.end(), [](char32_t c) { return c == U'.' || is_digit(c); })) {
-      for (const TextView part : find_networks(host)) tokens.add("received", ":", part);
-    } else if (strip(host, ".").find(U'.') != kNowhere) {
+template <class Char>
+void read_hop(View<Char> text, TokenWriter& tokens) {
+  for (const View<Char> host : find_hosts_of_hop(text)) {
+    if (std::all_of(host.begin(), host.end(), [](char32_t c) { return c == '.' || is_digit(c); })) {
+      for (const View<Char> part : find_networks(host)) tokens.add("received", ":", part);
+    } else if (strip(host, ".").find('.') != kNowhere) {
       add_hosts("received", ":", host, tokens);
     }
   }
   // `\bwith (\w{2,12})`
-  for (std::size_t place = text.find(U"with "); place != kNowhere; place = text.find(U"with ", place)) {
+  for (std::size_t place = find_ascii(text, "with "); place != kNowhere; place = find_ascii(text, "with ", place)) {
     const std::size_t size = begins_word(text, place) ? count_members(text, place + 5, is_word, 12) : 0;
     if (size >= 2) tokens.add("received", ":with-", text.substr(place + 5, size));
     place += size >= 2 ? 5 + size : 1;
@@ -305,17 +327,19 @@ void read_hop(TextView text, TokenWriter& tokens) {
 std::string read_headers(const std::vector<Field>& fields) {
   TokenWriter tokens;
   std::string_view previous;
-  std::vector<TextView> hops;
+  std::vector<Field> hops;
   std::size_t room = kAllValues;
-  for (const Field& field : fields) {
-    const TextView value = first(field.value, std::min(kLongestValue, room));
-    room -= value.size();
+  for (Field field : fields) {
+    const std::size_t limit = std::min(kLongestValue, room);
+    field.ascii = first(field.ascii, limit);
+    field.text = first(field.text, limit);
+    room -= field.size();
     if (field.name == "received") {
-      hops.push_back(value);
+      hops.push_back(field);
       if (previous == field.name) continue;
     } else {
       tokens.begin_group();
-      read_field(field.name, value, tokens);
+      field.visit([&](auto value) { read_field(field.name, value, tokens); });
       tokens.end_group();
     }
     tokens.begin(previous, ">").append(field.name);
@@ -325,7 +349,10 @@ std::string read_headers(const std::vector<Field>& fields) {
   tokens.begin("received", "~") += std::to_string(hops.size());
   for (std::size_t index = hops.size() - std::min(hops.size(), kHops); index < hops.size(); ++index) {
     tokens.begin_group();
-    read_hop(tidy_hop(hops[index]), tokens);
+    hops[index].visit([&tokens](auto hop) {
+      const auto tidied = tidy_hop(hop);
+      read_hop(decltype(hop)(tidied), tokens);
+    });
     tokens.end_group();
   }
   return std::move(tokens.bytes);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../require.hpp"
+#include "sorting.hpp"
 
 namespace tamis::mail {
 
@@ -32,8 +33,8 @@ class NumberSorter {
       sort_by_insertion(numbers.data(), size);
       return;
     }
-    int digit_bits = 2;
-    while (size >> digit_bits > 0) ++digit_bits;
+    int digit_bits = 1;
+    while (size >> digit_bits > 1) ++digit_bits;
     digit_bits = std::min(digit_bits, bits);
     const int shift = bits - digit_bits;
     const std::uint64_t mask = (std::uint64_t{1} << digit_bits) - 1;
@@ -47,6 +48,7 @@ class NumberSorter {
     }
     numbers.swap(sorted_);
     std::uint64_t* const number = numbers.data();
+    exchange_neighbours(number, size);
     for (std::size_t index = 1; index < size; ++index) {
       if (number[index - 1] <= number[index]) continue;  // Most are in order. Equal keys are in the order of their lists.
       const std::uint64_t bucket = number[index] >> shift;

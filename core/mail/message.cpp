@@ -10,6 +10,7 @@
 
 #include "header_block.hpp"
 #include "header_values.hpp"
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -36,14 +37,10 @@ constexpr std::size_t kReadParts = 40;
 constexpr std::size_t kReadText = 200'000;  // Characters of a part that are read at most: a page.
 constexpr std::size_t kCharset = 60;
 
-using RawFields = std::vector<RawField>;
-
-bool starts_with(std::string_view text, std::string_view beginning) { return text.substr(0, beginning.size()) == beginning; }
-
 std::string_view trim_end(std::string_view text) { return text.substr(0, text.find_last_not_of(" \t") + 1); }
 
 std::string_view find_field(const RawFields& fields, std::string_view name) {
-  for (const RawField& field : fields) {
+  for (const RawField& field : fields.fields) {
     if (field.name == name) return field.value;
   }
   return {};
@@ -132,7 +129,7 @@ RawFields MessageParser::read_fields(std::size_t start, std::size_t end) {
     body_ = start + 1;
     return fields;
   }
-  const std::size_t blank_line = data_.substr(0, end).find("\n\n", start);
+  const std::size_t blank_line = find_bytes(data_.substr(0, end), "\n\n", start);
   const std::size_t stop = blank_line == kNone ? end : blank_line + 1;
   body_ = std::min(stop + 1, end);
   std::size_t block_end = stop;
@@ -146,9 +143,9 @@ RawFields MessageParser::read_fields(std::size_t start, std::size_t end) {
   if (!read_header_block(data_.substr(start, block_end - start), kFields + 1, kLongestName, kLongestValue, fields)) {
     throw LeftToPython();
   }
-  if (fields.size() > kFields) {
+  if (fields.fields.size() > kFields) {
     faults_.add(Fault::kHeaders);
-    fields.resize(kFields);
+    fields.fields.resize(kFields);
   }
   return fields;
 }
@@ -164,7 +161,7 @@ RawFields MessageParser::open(std::size_t start, std::size_t end) {
     std::string kind = "text/plain";
     std::string_view content_type;
     std::size_t content_types = 0;
-    for (const RawField& field : fields) {
+    for (const RawField& field : fields.fields) {
       if (field.name == "content-type" && ++content_types == 1) content_type = field.value;
     }
     if (content_types > 1) faults_.add(Fault::kDuplicateField);
@@ -327,18 +324,24 @@ Message MessageParser::parse() {
   const RawFields top_fields = open(0, data_.size());
   Message message;
   message.raw = data_;
-  for (const RawField& field : top_fields) {
-    Text value = must_be_decoded(field.value)
-                     ? decode_value(field.value, take_words(field.value), charsets_, faults_)
-                     : widen(field.value);
-    message.date.read(field.name, value);
-    if (message.fields.size() == kReadFields) continue;  // Faults of further fields count, too.
-    value.resize(std::min(value.size(), kReadValue));
-    message.fields.push_back({field.name, std::move(value)});
+  message.memory = top_fields.memory;
+  message.fields.reserve(std::min(top_fields.fields.size(), kReadFields));
+  for (const RawField& field : top_fields.fields) {
+    const bool is_plain = !must_be_decoded(field.value);
+    Text value;
+    if (!is_plain) value = decode_value(field.value, take_words(field.value), charsets_, faults_);
+    if (message.date.may_need(field.name)) message.date.read(field.name, is_plain ? widen(field.value) : value);
+    if (message.fields.all().size() == kReadFields) continue;  // Faults of further fields count, too.
+    if (is_plain) {
+      message.fields.add_view(field.name, field.value.substr(0, kReadValue));
+    } else {
+      value.resize(std::min(value.size(), kReadValue));
+      message.fields.add(field.name, std::move(value));
+    }
   }
   if (stack_.size() > 1) walk();
   close_to(1, data_.size());
-  if (top_fields.empty() && !data_.empty()) faults_.add(Fault::kHeaders);
+  if (top_fields.fields.empty() && !data_.empty()) faults_.add(Fault::kHeaders);
   message.parts = std::move(parts_);
   message.shape = widen(stack_.front().children);
   faults_.for_each_name([&message](std::string_view name) { message.faults.push_back(widen(name)); });
@@ -351,7 +354,7 @@ void MessageParser::walk() {
   const std::size_t end = data_.size();
   std::size_t part_start = kNone, number = 0;
   std::size_t place = body_ > 0 ? body_ - 1 : 0;
-  while ((place = data_.find("\n--", place)) != kNone) {
+  while ((place = find_bytes(data_, "\n--", place)) != kNone) {
     const std::size_t text = place + 3;
     if (text == end || data_[text] == '\n') {
       ++place;

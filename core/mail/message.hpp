@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct Part {
 
 struct Message {
   std::string_view raw;
-  std::vector<Field> fields;  // The first fields.
+  FieldList fields;            // The first fields …
+  std::shared_ptr<char[]> memory;  // … and the memory of their names and values that are not in `raw`.
   std::vector<Part> parts;
   Text shape;
   std::vector<Text> faults;

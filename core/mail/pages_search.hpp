@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "search.hpp"
 #include "unicode.hpp"
 
 namespace tamis::mail {
@@ -20,6 +21,11 @@ inline char32_t to_ascii_lower(char32_t c) { return c >= U'A' && c <= U'Z' ? c +
 
 inline std::size_t skip_ascii_spaces(TextView text, std::size_t place) {
   while (place < text.size() && is_ascii_space(text[place])) ++place;
+  return place;
+}
+template <class Char>
+std::size_t skip_spaces(View<Char> text, std::size_t place) {
+  while (place < text.size() && is_space(text[place])) ++place;
   return place;
 }
 inline std::size_t skip_spaces(TextView text, std::size_t place) {
@@ -43,11 +49,22 @@ inline std::size_t find_character(TextView text, char32_t character, std::size_t
   return kNowhere;
 }
 
+inline std::size_t find_character(std::string_view text, char character, std::size_t place = 0) {
+  return text.find(character, place);
+}
+
 // Whether a part, which is in lower case, is at a place of the text, whatever the case of the text's ASCII letters.
 inline bool is_at_in_any_case(TextView text, std::size_t place, TextView part) {
   if (place > text.size() || text.size() - place < part.size()) return false;
   for (std::size_t i = 0; i < part.size(); ++i) {
     if (to_ascii_lower(text[place + i]) != part[i]) return false;
+  }
+  return true;
+}
+inline bool is_at_in_any_case(std::string_view ascii, std::size_t place, std::string_view part) {
+  if (place > ascii.size() || ascii.size() - place < part.size()) return false;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (to_ascii_lower(static_cast<unsigned char>(ascii[place + i])) != static_cast<unsigned char>(part[i])) return false;
   }
   return true;
 }
@@ -57,6 +74,16 @@ inline bool is_at_in_any_case(TextView text, std::size_t place, TextView part) {
 inline std::size_t find_part(TextView text, TextView part, std::size_t place = 0, std::size_t rare = 0) {
   place += rare;
   while ((place = find_character(text, part[rare], place)) != kNowhere && !is_at(text, place - rare, part)) ++place;
+  return place == kNowhere ? kNowhere : place - rare;
+}
+// The same for a part of ASCII characters, in text of either form.
+inline std::size_t find_ascii_part(std::string_view text, std::string_view part, std::size_t place = 0, std::size_t = 0) {
+  return find_bytes(text, part, place);
+}
+inline std::size_t find_ascii_part(TextView text, std::string_view part, std::size_t place = 0, std::size_t rare = 0) {
+  place += rare;
+  const auto beginning = static_cast<char32_t>(part[rare]);
+  while ((place = find_character(text, beginning, place)) != kNowhere && !is_at(text, place - rare, part)) ++place;
   return place == kNowhere ? kNowhere : place - rare;
 }
 inline bool has_part(TextView text, TextView part) { return find_part(text, part) != kNowhere; }

@@ -21,6 +21,7 @@
 #include "batch.hpp"
 #include "bodies.hpp"
 #include "canonical.hpp"
+#include "digest.hpp"
 #include "hash.hpp"
 #include "head.hpp"
 #include "header_block.hpp"
@@ -28,6 +29,7 @@
 #include "headers.hpp"
 #include "message.hpp"
 #include "relations.hpp"
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -67,8 +69,8 @@ class CanonicalForm {
     const nb::gil_scoped_release unlocked;
     for (const std::string_view raw : views) {
       batch.canonical.push_back(make(raw));
-      batch.digests.push_back(make_digest(batch.canonical.back()));
     }
+    batch.digests = make_digests(batch.canonical);
     batch.features.resize(views.size());
     return batch;
   }
@@ -77,13 +79,11 @@ class CanonicalForm {
   nb::tuple identify(const nb::list& messages) const {
     const std::vector<std::string_view> views = view_messages(messages);
     std::vector<std::string> canonical(views.size());
-    std::vector<Digest> digests(views.size());
+    std::vector<Digest> digests;
     {
       const nb::gil_scoped_release unlocked;
-      for (std::size_t index = 0; index < views.size(); ++index) {
-        canonical[index] = make(views[index]);
-        digests[index] = make_digest(canonical[index]);
-      }
+      for (std::size_t index = 0; index < views.size(); ++index) canonical[index] = make(views[index]);
+      digests = make_digests(canonical);
     }
     nb::list plain, names;
     for (std::string& bytes : canonical) {
@@ -175,8 +175,8 @@ Features MessageReader::read_message(std::string_view canonical) const {
   const Body body = read_body(message);
   const std::vector<PartFacts> parts = describe_parts(message.parts);
   const std::string relations = read_relations(
-      message.fields, {message.raw, parts, body.links, body.images, static_cast<std::size_t>(body.hidden)});
-  const std::string head = read_head(message.raw), headers = read_headers(message.fields), marks = to_utf8(body.marks);
+      message.fields.all(), {message.raw, parts, body.links, body.images, static_cast<std::size_t>(body.hidden)});
+  const std::string head = read_head(message.raw), headers = read_headers(message.fields.all()), marks = to_utf8(body.marks);
   features.keys = hash_tokens({head, headers, body.words, marks, relations}, kViewBits);
   features.has_date = !message.date.is_left_to_python();
   features.date = message.date.date();
@@ -230,17 +230,18 @@ nb::list MessageReader::read_batch(MessageBatch& batch, const std::vector<std::s
 
 Heading MessageReader::read_heading(std::string_view canonical) const {
   Heading heading;
-  std::vector<RawField> fields;
+  RawFields block;
+  std::vector<RawField>& fields = block.fields;
   if (!canonical.empty() && canonical[0] != '\n') {
-    const std::size_t blank_line = canonical.find("\n\n");
+    const std::size_t blank_line = find_bytes(canonical, "\n\n");
     const std::size_t stop = blank_line == std::string_view::npos ? canonical.size() : blank_line + 1;
     if (stop > kHeaderBytes) throw LeftToPython();
-    if (!read_header_block(canonical.substr(0, stop), kFields, kLongestName, kLongestValue, fields)) throw LeftToPython();
+    if (!read_header_block(canonical.substr(0, stop), kFields, kLongestName, kLongestValue, block)) throw LeftToPython();
     fields.resize(std::min(fields.size(), kFields - 1));
   }
   const auto find = [&fields](std::string_view name) -> std::string_view {
     const auto field = std::find_if(fields.begin(), fields.end(), [name](const RawField& one) { return one.name == name; });
-    return field == fields.end() ? std::string_view() : std::string_view(field->value);
+    return field == fields.end() ? std::string_view() : field->value;
   };
   heading.sender = clean_heading(find("from"), kSender, charsets_);
   heading.subject = clean_heading(find("subject"), kSubject, charsets_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <list>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -23,39 +25,54 @@ constexpr int kNested = 3;            // Comments are removed up to this depth o
 constexpr int kBreaks = 50;           // Broken lines that are measured.
 constexpr std::size_t kLongestLine = 100;
 
-using Names = std::unordered_set<TextView>;
+using Names = std::unordered_set<std::string_view>;
+
+bool contains_name(const Names& names, std::string_view name) { return names.count(name) > 0; }
+bool contains_name(const Names& names, TextView name) {
+  constexpr std::size_t kLongest = 24;  // Characters of a name in a set.
+  char ascii[kLongest];
+  if (name.size() > kLongest) return false;
+  for (std::size_t index = 0; index < name.size(); ++index) {
+    if (name[index] >= 128) return false;
+    ascii[index] = static_cast<char>(name[index]);
+  }
+  return contains_name(names, std::string_view(ascii, name.size()));
+}
 
 // Names that form a public suffix with a top-level domain of two letters, such as co.uk.
-bool is_second_level(TextView label) {
-  static const Names names{U"ac",  U"asn",  U"co",  U"com", U"edu", U"firm", U"gen", U"go",  U"gob", U"gouv",
-                           U"gov", U"gv",   U"id",  U"ind", U"info", U"ltd", U"me",  U"mil", U"ne",  U"net",
-                           U"nic", U"nom",  U"or",  U"org", U"plc",  U"sch", U"web"};
-  return names.count(label) > 0;
+template <class Char>
+bool is_second_level(View<Char> label) {
+  static const Names names{"ac",  "asn",  "co",  "com", "edu", "firm", "gen", "go",  "gob", "gouv",
+                           "gov", "gv",   "id",  "ind", "info", "ltd", "me",  "mil", "ne",  "net",
+                           "nic", "nom",  "or",  "org", "plc",  "sch", "web"};
+  return contains_name(names, label);
 }
 
 // Public suffixes of providers: each customer has a domain below them.
-bool is_shared(TextView domain) {
+template <class Char>
+bool is_shared(View<Char> domain) {
   static const Names names{
-      U"amazonaws.com", U"appspot.com",     U"azurewebsites.net", U"blogspot.com",   U"br.com",         U"cloudfront.net",
-      U"cn.com",        U"co.com",          U"de.com",            U"eu.com",         U"firebaseapp.com", U"github.io",
-      U"gitlab.io",     U"glitch.me",       U"googleapis.com",    U"gr.com",         U"herokuapp.com",  U"jpn.com",
-      U"myshopify.com", U"netlify.app",     U"onmicrosoft.com",   U"onrender.com",   U"pages.dev",      U"r2.dev",
-      U"repl.co",       U"ru.com",          U"sa.com",            U"sharepoint.com", U"uk.com",         U"us.com",
-      U"vercel.app",    U"web.app",         U"weebly.com",        U"windows.net",    U"wixsite.com",    U"wordpress.com",
-      U"workers.dev",   U"za.com"};
-  return names.count(domain) > 0;
+      "amazonaws.com", "appspot.com",     "azurewebsites.net", "blogspot.com",   "br.com",         "cloudfront.net",
+      "cn.com",        "co.com",          "de.com",            "eu.com",         "firebaseapp.com", "github.io",
+      "gitlab.io",     "glitch.me",       "googleapis.com",    "gr.com",         "herokuapp.com",  "jpn.com",
+      "myshopify.com", "netlify.app",     "onmicrosoft.com",   "onrender.com",   "pages.dev",      "r2.dev",
+      "repl.co",       "ru.com",          "sa.com",            "sharepoint.com", "uk.com",         "us.com",
+      "vercel.app",    "web.app",         "weebly.com",        "windows.net",    "wixsite.com",    "wordpress.com",
+      "workers.dev",   "za.com"};
+  return contains_name(names, domain);
 }
 
 // Providers of free addresses: names below any top-level domain, and complete domains.
-bool is_free(TextView domain) {
-  static const Names names{U"aol",  U"gmail", U"gmx",     U"googlemail", U"hotmail", U"icloud",
-                           U"live", U"msn",   U"outlook", U"protonmail", U"yahoo",   U"yandex"};
-  static const Names domains{U"126.com",   U"163.com",   U"21cn.com",  U"bk.ru",    U"freenet.de", U"inbox.ru",
-                             U"laposte.net", U"libero.it", U"list.ru",   U"mac.com",  U"mail.com",   U"mail.ru",
-                             U"me.com",    U"naver.com", U"orange.fr", U"posteo.de", U"proton.me",  U"qq.com",
-                             U"rediffmail.com", U"sina.com", U"t-online.de", U"web.de", U"wp.pl",    U"ymail.com",
-                             U"zoho.com"};
-  return domains.count(domain) > 0 || names.count(before_first(domain, U'.')) > 0;
+template <class Char>
+bool is_free(View<Char> domain) {
+  static const Names names{"aol",  "gmail", "gmx",     "googlemail", "hotmail", "icloud",
+                           "live", "msn",   "outlook", "protonmail", "yahoo",   "yandex"};
+  static const Names domains{"126.com",   "163.com",   "21cn.com",  "bk.ru",    "freenet.de", "inbox.ru",
+                             "laposte.net", "libero.it", "list.ru",   "mac.com",  "mail.com",   "mail.ru",
+                             "me.com",    "naver.com", "orange.fr", "posteo.de", "proton.me",  "qq.com",
+                             "rediffmail.com", "sina.com", "t-online.de", "web.de", "wp.pl",    "ymail.com",
+                             "zoho.com"};
+  return contains_name(domains, domain) || contains_name(names, before_first(domain, '.'));
 }
 
 // The constructs of pages, each with the name that its token has and the index of its rarest character.
@@ -76,23 +93,36 @@ constexpr std::size_t kDoctypeWithin = 200;  // Characters of a page.
 constexpr std::array<std::string_view, 5> kAddressFields{"reply-to", "return-path", "sender", "message-id", "errors-to"};
 constexpr std::array<std::string_view, 7> kPresent{"feedback-id", "list-id",  "mime-version", "precedence",
                                                    "user-agent",  "x-mailer", "x-priority"};
-constexpr std::array<TextView, 8> kReplies{U"re:", U"fw:", U"fwd:", U"aw:", U"wg:", U"sv:", U"tr:", U"rv:"};
-constexpr std::array<TextView, 5> kMethods{U"spf", U"dkim", U"dmarc", U"arc", U"iprev"};
+constexpr std::array<std::string_view, 8> kReplies{"re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:"};
+constexpr std::array<std::string_view, 5> kMethods{"spf", "dkim", "dmarc", "arc", "iprev"};
+
+// The values of a field that is repeated.
+template <class Char>
+class Values {
+ public:
+  void add(View<Char> value) {
+    if (count_ < kRepeated) values_[count_++] = value;
+  }
+  const View<Char>* begin() const { return values_.data(); }
+  const View<Char>* end() const { return begin() + count_; }
+  bool empty() const { return count_ == 0; }
+
+ private:
+  std::array<View<Char>, kRepeated> values_;
+  std::size_t count_ = 0;
+};
 
 // The values of the fields that are compared, by name.
+template <class Char>
 class Fields {
  public:
-  explicit Fields(const std::vector<Field>& fields) {
-    for (const Field& field : fields) {
-      const std::size_t index = find(field.name);
-      if (index < kNames.size() && values_[index].size() < kRepeated) {
-        values_[index].push_back(mail::first(field.value, kLongestValue));
-      }
-    }
+  void add(std::string_view name, View<Char> value) {
+    const std::size_t index = find(name);
+    if (index < kNames.size()) values_[index].add(mail::first(value, kLongestValue));
   }
-  const std::vector<TextView>& all(std::string_view name) const { return values_[find(name)]; }
+  const Values<Char>& all(std::string_view name) const { return values_[find(name)]; }
   bool has(std::string_view name) const { return !all(name).empty(); }
-  TextView first(std::string_view name) const { return has(name) ? all(name)[0] : TextView(); }
+  View<Char> first(std::string_view name) const { return has(name) ? *all(name).begin() : View<Char>(); }
 
  private:
   static constexpr std::array<std::string_view, 22> kNames{
@@ -105,304 +135,37 @@ class Fields {
     return place != kNames.end() && *place == name ? static_cast<std::size_t>(place - kNames.begin()) : kNames.size();
   }
 
-  std::array<std::vector<TextView>, kNames.size() + 1> values_;  // The last one stays empty.
+  std::array<Values<Char>, kNames.size() + 1> values_;  // The last one stays empty.
 };
 
-using Tokens = std::vector<Text>;
-
-void add(Tokens& tokens, std::string_view beginning, TextView end = {}) {
-  tokens.push_back(widen(beginning).append(end));
-}
-
-Text describe_size(std::size_t number) {
-  if (number == 0) return U"0";
-  std::size_t power = 1;
-  while (number >>= 1) power <<= 1;
-  Text size = widen(std::to_string(power));
-  size.push_back(U'+');
-  return size;
-}
-
-void find_domains(TextView value, std::vector<Text>& domains) {
-  for (const auto& [start, end] : find_addresses(value)) {
-    domains.push_back(find_domain(after_last(cut(value, start, end), U'@')));
+// The registrable domain of a host.
+template <class Char>
+String<Char> find_registrable(View<Char> host) {
+  String<Char> lowered = lower(host);
+  const View<Char> name = strip(View<Char>(lowered), ".");
+  // The last labels, from the end: label i is name[starts[i]:ends[i]].
+  std::array<std::size_t, 4> starts{}, ends{};
+  std::size_t count = 0;
+  for (std::size_t end = name.size(); count < starts.size();) {
+    const std::size_t dot = end == 0 ? kNowhere : name.rfind('.', end - 1);
+    starts[count] = dot == kNowhere ? 0 : dot + 1;
+    ends[count++] = end;
+    if (dot == kNowhere) break;
+    end = dot;
   }
-}
-
-void compare(Tokens& tokens, std::string_view name, const std::vector<Text>& domains, TextView own) {
-  const auto same = static_cast<std::size_t>(std::count(domains.begin(), domains.end(), own));
-  add(tokens, name,
-      domains.empty()           ? U":none"
-      : same == domains.size() ? U":own-domain"
-      : same > 0               ? U":mixed"
-                               : U":other-domain");
-}
-
-// Whether a name contains one of the words, or all of them contain the name.
-bool is_like(const std::vector<TextView>& words, TextView name) {
-  Text all;
-  for (const TextView word : words) {
-    if (word.size() > 3 && contains(name, word)) return true;
-    all.append(word);
-  }
-  return name.size() > 3 && contains(all, name);
-}
-
-// Add tokens of From, and return its domain.
-Text describe_sender(const Fields& fields, Tokens& tokens) {
-  const Text sender = fold(fields.first("from"));
-  std::vector<Text> domains;
-  find_domains(sender, domains);
-  const Text own = domains.empty() ? Text() : domains.back();
-  if (own.empty()) {
-    add(tokens, "from:no-domain");
-  } else {
-    add(tokens, "from:tld=", first(after_last(own, U'.'), 20));
-  }
-  const Text names = remove_addresses(sender);
-  const auto is_name_letter = [](char32_t c) { return is_alnum(c) && !is_decimal(c); };
-  const std::vector<TextView> words = find_runs(names, is_name_letter, 3, 30);
-  if (words.empty()) {
-    add(tokens, "name:none");
-  } else if (is_free(own)) {  // A provider of free addresses.
-    const Place last = find_addresses(sender).back();
-    const TextView local = before_first(cut(sender, last.first, last.second), U'@');
-    add(tokens, is_like(words, local) ? "name:like-address" : "name:unlike-address");
-  } else {
-    add(tokens, is_like(words, before_first(own, U'.')) ? "name:like-domain" : "name:unlike-domain");
-  }
-  if (domains.size() > 1) {  // The name is an address, too.
-    domains.pop_back();
-    compare(tokens, "name-address", domains, own);
-  }
-  if (is_free(own)) add(tokens, "from:free-mail");
-  return own;
-}
-
-// Returns the host of a link; empty if it has none.
-TextView find_host(TextView link) {
-  link = first(link, kLongestLink);
-  const std::size_t colon = link.find(U"://");
-  if (colon == kNowhere || !is_all_alpha(link.substr(0, colon))) return {};
-  const TextView host = before_first(link.substr(colon + 3), U'/');
-  bool is_plain = true, has_letter = false;
-  for (const char32_t c : host) {
-    is_plain = is_plain && (c == U'.' || is_alnum(c));
-    has_letter = has_letter || c != U'.';
-  }
-  if (is_plain && has_letter) return host;
-  return before_first(after_last(host.substr(0, host.find_first_of(U"?#\\")), U'@'), U':');
-}
-
-void compare_addresses(const Fields& fields, TextView own, Tokens& tokens) {
-  for (const std::string_view name : kAddressFields) {
-    std::vector<Text> domains;
-    for (const TextView value : fields.all(name)) find_domains(value, domains);
-    compare(tokens, name, domains, own);
-    if (name == "reply-to" && !is_free(own) && std::any_of(domains.begin(), domains.end(), is_free)) {
-      add(tokens, "reply-to:free-mail");
-    }
-  }
-  Text unsubscribe;
-  const char32_t* separator = U"";
-  for (const TextView value : fields.all("list-unsubscribe")) {
-    unsubscribe.append(separator).append(value);
-    separator = U" ";
-  }
-  std::replace(unsubscribe.begin(), unsubscribe.end(), U'<', U' ');
-  std::replace(unsubscribe.begin(), unsubscribe.end(), U'>', U' ');
-  unsubscribe = lower(unsubscribe);
-  std::vector<Text> domains;
-  find_domains(unsubscribe, domains);
-  for (const TextView word : split_at_spaces(unsubscribe)) {
-    const TextView host = find_host(word);
-    if (!host.empty()) domains.push_back(find_domain(host));
-  }
-  compare(tokens, "unsubscribe", domains, own);
-  if (fields.has("list-unsubscribe-post")) add(tokens, "unsubscribe:one-click");
-}
-
-// The domains of a signature: `\bd\s?=\s?([\w.\-]{1,200}+)`.
-void find_signers(TextView text, std::vector<Text>& signers) {
-  for (std::size_t place = 0; (place = text.find(U'd', place)) != kNowhere;) {
-    std::size_t end = place + 1;
-    std::size_t size = 0;
-    if (begins_word(text, place)) {
-      end += count_members(text, end, is_space, 1);
-      if (is_at(text, end, U"=")) {
-        end += 1;
-        end += count_members(text, end, is_space, 1);
-        size = count_members(text, end, is_domain_character, 200);
-      }
-    }
-    if (size > 0) signers.push_back(find_domain(text.substr(end, size)));
-    place = size > 0 ? end + size : place + 1;
-  }
-}
-
-// Replace comments and quoted strings by a space: `\([^()]*+\)|\"[^\"]*+\"`.
-Text remove_comments(TextView text) {
-  Text rest;
-  for (std::size_t place = 0; place < text.size();) {
-    std::size_t end = kNowhere;
-    if (text[place] == U'(') {
-      end = text.find_first_of(U"()", place + 1);
-      if (end != kNowhere && text[end] == U'(') end = kNowhere;
-    } else if (text[place] == U'"') {
-      end = text.find(U'"', place + 1);
-    }
-    if (end == kNowhere) {
-      rest.push_back(text[place++]);
-    } else {
-      rest.push_back(U' ');
-      place = end + 1;
-    }
-  }
-  return rest;
-}
-
-// Add the token of one result: `\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})`.
-void read_result(TextView text, Tokens& tokens) {
-  std::size_t place = count_members(text, 0, is_space, kNowhere);
-  for (const TextView method : kMethods) {
-    if (!is_at(text, place, method)) continue;
-    place += method.size();
-    place += count_members(text, place, is_space, 1);
-    if (!is_at(text, place, U"=")) return;
-    place += 1;
-    place += count_members(text, place, is_space, 1);
-    const std::size_t size = count_members(text, place, is_lower_letter, 12);
-    if (size >= 2) tokens.push_back(Text(U"auth:").append(method).append(U"=").append(text, place, size));
-    return;
-  }
-}
-
-// Adds tokens of the signatures, and of the authentication results of the user's own server. That server adds its results at the
-// top; results further down may come from any server, even the sender's.
-void describe_authentication(const Fields& fields, TextView own, Tokens& tokens) {
-  std::vector<Text> signers;
-  for (const TextView value : fields.all("dkim-signature")) find_signers(lower(value), signers);
-  compare(tokens, "dkim", signers, own);
-  if (std::find(signers.begin(), signers.end(), own) != signers.end()) add(tokens, "dkim:some-own-domain");
-  Text results = lower(fields.first("authentication-results"));
-  for (int depth = 0; depth < kNested; ++depth) results = remove_comments(results);
-  const std::vector<TextView> pieces = split_at(results, U';');
-  const std::size_t before = tokens.size();
-  for (std::size_t index = 1; index < std::min<std::size_t>(pieces.size(), 20); ++index) {
-    read_result(pieces[index], tokens);
-  }
-  if (tokens.size() == before) add(tokens, "auth:none");
-}
-
-void describe_recipients(const Fields& fields, TextView own, Tokens& tokens) {
-  std::vector<Text> recipients;
-  for (const std::string_view name : {"to", "cc"}) {
-    for (const TextView value : fields.all(name)) {
-      const Text lowered = lower(value);
-      for (const auto& [start, end] : find_addresses(lowered)) recipients.emplace_back(lowered, start, end - start);
-    }
-  }
-  add(tokens, "recipients:", describe_size(recipients.size()));
-  if (std::any_of(recipients.begin(), recipients.end(),
-                  [own](const Text& address) { return find_domain(after_last(address, U'@')) == own; })) {
-    add(tokens, "recipients:own-domain");
-  }
-  const Text subject = fold(fields.first("subject"));
-  for (std::size_t index = 0; index < std::min<std::size_t>(recipients.size(), 5); ++index) {
-    const TextView local = before_last(recipients[index], U'@');
-    if (local.size() > 2 && contains(subject, local)) {
-      add(tokens, "subject:names-recipient");
-      break;
-    }
-  }
-  if (std::any_of(kReplies.begin(), kReplies.end(), [&](TextView reply) { return starts_with(subject, reply); })) {
-    const bool is_reply = fields.has("references") || fields.has("in-reply-to");
-    add(tokens, is_reply ? "subject:answers-message" : "subject:answers-nothing");
-  }
-  if (std::any_of(subject.begin(), subject.end(),
-                  [](char32_t c) { return (c >= 0x2190 && c <= 0x2bff) || c >= 0x1f000; })) {
-    add(tokens, "subject:symbols");
-  }
-}
-
-void describe_parts(const MessageFacts& message, Tokens& tokens) {
-  std::size_t plain = 0, html = 0;
-  for (const PartFacts& part : message.parts) {
-    if (!part.encoding.empty()) {
-      tokens.push_back(
-          Text(U"encoding:").append(first(part.kind, 20)).append(U"=").append(first(part.encoding, 16)));
-    }
-    if (part.kind == U"text/plain") plain += part.size;
-    if (part.kind == U"text/html") html += part.size;
-    for (const Text& style : part.styles) add(tokens, "page:", style);
-  }
-  if (plain > 0 && html > 0) {
-    add(tokens, "plain-text:" + std::to_string(8 * plain / (plain + html)) + "/8");
-  }
-  add(tokens, "hidden-text:", describe_size(message.hidden_words));
-}
-
-// Whether a text begins with these letters of ASCII, which are in lower case; no other letter becomes one of them.
-bool begins_with(TextView text, std::string_view letters) {
-  const auto is_letter = [](char letter, char32_t c) {
-    return (c >= U'A' && c <= U'Z' ? c + 32 : c) == static_cast<char32_t>(letter);
-  };
-  return text.size() >= letters.size() && std::equal(letters.begin(), letters.end(), text.begin(), is_letter);
-}
-
-void describe_links(const MessageFacts& message, TextView own, Tokens& tokens) {
-  std::vector<Text> domains;
-  bool has_numeric = false;
-  std::size_t unencrypted = 0;
-  for (std::size_t index = 0; index < std::min(message.links.size(), kLinks); ++index) {
-    const TextView link = message.links[index];
-    if (begins_with(link, "http:")) ++unencrypted;
-    const TextView host = find_host(link);
-    if (host.empty()) continue;
-    domains.push_back(find_domain(host));
-    // `host.replace(".", "").isdecimal()`
-    const auto is_numeric = [](char32_t c) { return c == U'.' || is_decimal(c); };
-    has_numeric = has_numeric || (host.find_first_not_of(U'.') != kNowhere &&
-                                  std::all_of(host.begin(), host.end(), is_numeric));
-  }
-  std::unordered_map<TextView, std::size_t> counts;
-  for (const Text& domain : domains) ++counts[domain];
-  compare(tokens, "links", domains, own);
-  add(tokens, "link-domains:", describe_size(counts.size()));
-  if (!domains.empty()) {
-    // The domain with the most links; the first of these if there are several.
-    TextView most = domains[0];
-    for (const Text& domain : domains) {
-      if (counts[domain] > counts[most]) most = domain;
-    }
-    add(tokens, "links:tld=", first(after_last(most, U'.'), 20));
-    compare(tokens, "most-links", {Text(most)}, own);
-    if (counts.count(own) > 0) add(tokens, "links:some-own-domain");
-    if (has_numeric) add(tokens, "links:numeric-address");
-    if (unencrypted > 0) add(tokens, unencrypted == domains.size() ? "links:all-http" : "links:some-http");
-  }
-  std::vector<Text> image_domains;
-  bool has_attached = false;
-  for (std::size_t index = 0; index < std::min(message.images.size(), kLinks); ++index) {
-    const TextView image = message.images[index];
-    has_attached = has_attached || begins_with(image, "cid:");
-    const TextView host = find_host(image);
-    if (!host.empty()) image_domains.push_back(find_domain(host));
-  }
-  compare(tokens, "images", image_domains, own);
-  if (!image_domains.empty() && !domains.empty()) {
-    const bool is_link = std::any_of(image_domains.begin(), image_domains.end(),
-                                     [&](const Text& domain) { return counts.count(domain) > 0; });
-    add(tokens, is_link ? "images:as-links" : "images:elsewhere");
-  }
-  if (has_attached) add(tokens, "images:attached");
+  const auto label = [&](std::size_t index) { return cut(name, starts[index], ends[index]); };
+  const auto last = [&](std::size_t labels) { return name.substr(starts[std::min(labels, count) - 1]); };
+  if (is_all_decimal(label(0))) return String<Char>(last(4));  // A numeric address.
+  if (is_shared(last(2)) || (label(0).size() == 2 && count > 1 && is_second_level(label(1)))) return String<Char>(last(3));
+  return String<Char>(last(2));
 }
 
 // Describe how lines were broken and escapes were written, which differs from program to program.
-void describe_encoding(const MessageFacts& message, Tokens& tokens) {
+std::vector<std::string> describe_encoding(const MessageFacts& message) {
+  std::vector<std::string> tokens;
   if (std::none_of(message.parts.begin(), message.parts.end(),
                    [](const PartFacts& part) { return part.encoding == U"quoted-printable"; })) {
-    return;
+    return tokens;
   }
   constexpr std::size_t nowhere = std::string_view::npos;
   const std::string_view raw = message.raw.substr(0, kRaw);
@@ -417,9 +180,9 @@ void describe_encoding(const MessageFacts& message, Tokens& tokens) {
     end = raw.find("=\n", end + 1);
   }
   if (longest > 0) {
-    add(tokens, "quoted-printable:lines=" + std::to_string(longest));
+    tokens.push_back("quoted-printable:lines=" + std::to_string(longest));
   } else {
-    add(tokens, "quoted-printable:short-lines");
+    tokens.emplace_back("quoted-printable:short-lines");
   }
   // `=(?:[0-9][a-f]|[a-f][0-9a-f])`
   const auto is_small = [](char byte) { return byte >= 'a' && byte <= 'f'; };
@@ -428,11 +191,361 @@ void describe_encoding(const MessageFacts& message, Tokens& tokens) {
     if (raw[place] != '=') continue;
     const char high = raw[place + 1], low = raw[place + 2];
     if ((is_number(high) && is_small(low)) || (is_small(high) && (is_small(low) || is_number(low)))) {
-      add(tokens, "quoted-printable:lower-case");
+      tokens.emplace_back("quoted-printable:lower-case");
       break;
     }
   }
+  return tokens;
 }
+
+std::string describe_size(std::size_t number) {
+  if (number == 0) return "0";
+  std::size_t power = 1;
+  while (number >>= 1) power <<= 1;
+  return std::to_string(power) + "+";
+}
+
+// The sequences of `characters` that are searched for are short.
+template <class Char>
+std::size_t find_first_of(View<Char> text, std::string_view characters, std::size_t place = 0) {
+  while (place < text.size() && std::none_of(characters.begin(), characters.end(), [c = text[place]](char one) {
+           return c == static_cast<Char>(one);
+         })) {
+    ++place;
+  }
+  return place < text.size() ? place : kNowhere;
+}
+
+// Describes the relations of a message whose fields have text of one form: bytes if all of them are ASCII, or code points.
+template <class Char>
+class RelationReader {
+ public:
+  using Text = String<Char>;
+  using TextView = View<Char>;
+  using Tokens = std::vector<Text>;
+
+  static std::string read(const std::vector<Field>& all_fields, const MessageFacts& message) {
+    Fields<Char> fields;
+    std::list<Text> widened;
+    for (const Field& field : all_fields) {
+      if constexpr (std::is_same_v<Char, char>) {
+        fields.add(field.name, field.ascii);
+      } else {
+        fields.add(field.name, field.is_ascii ? widened.emplace_back(widen(field.ascii)) : field.text);
+      }
+    }
+    Tokens tokens;
+    const Text own = describe_sender(fields, tokens);
+    compare_addresses(fields, own, tokens);
+    describe_authentication(fields, own, tokens);
+    describe_recipients(fields, own, tokens);
+    for (const std::string_view name : kPresent) {
+      if (fields.has(name)) add_ascii(tokens, "has:", name);
+    }
+    describe_parts(message, tokens);
+    describe_links(message, own, tokens);
+    for (const std::string& token : describe_encoding(message)) add(tokens, token);
+    std::unordered_set<TextView> known;
+    std::string document;
+    for (Text& token : tokens) {
+      std::replace(token.begin(), token.end(), Char{' '}, Char{'_'});
+      if (!known.insert(token).second) continue;
+      if (known.size() > 1) document.push_back(' ');
+      append_utf8(document, token);
+    }
+    return document;
+  }
+
+ private:
+  static void add(Tokens& tokens, std::string_view beginning, TextView end = {}) {
+    Text& token = tokens.emplace_back();
+    token.reserve(beginning.size() + end.size());
+    token.append(beginning.begin(), beginning.end()).append(end);
+  }
+  static void add_ascii(Tokens& tokens, std::string_view beginning, std::string_view end) {
+    add(tokens, beginning, TextView(from_ascii<Char>(end)));
+  }
+  // Text in the form of the fields.
+  static Text to_form(mail::TextView text) { return Text(text.begin(), text.end()); }
+
+  static void find_domains(TextView value, std::vector<Text>& domains) {
+    for (const auto& [start, end] : find_addresses(value)) {
+      domains.push_back(find_domain(after_last(cut(value, start, end), '@')));
+    }
+  }
+
+  static void compare(Tokens& tokens, std::string_view name, const std::vector<Text>& domains, TextView own) {
+    const auto same = static_cast<std::size_t>(std::count(domains.begin(), domains.end(), own));
+    add_ascii(tokens, name,
+              domains.empty()          ? ":none"
+              : same == domains.size() ? ":own-domain"
+              : same > 0               ? ":mixed"
+                                       : ":other-domain");
+  }
+
+  // Whether a name contains one of the words, or all of them contain the name.
+  static bool is_like(const std::vector<TextView>& words, TextView name) {
+    Text all;
+    for (const TextView word : words) {
+      if (word.size() > 3 && contains(name, word)) return true;
+      all.append(word);
+    }
+    return name.size() > 3 && contains(all, name);
+  }
+
+  // Add tokens of From, and return its domain.
+  static Text describe_sender(const Fields<Char>& fields, Tokens& tokens) {
+    const Text sender = fold(fields.first("from"));
+    std::vector<Text> domains;
+    find_domains(sender, domains);
+    const Text own = domains.empty() ? Text() : domains.back();
+    if (own.empty()) {
+      add(tokens, "from:no-domain");
+    } else {
+      add(tokens, "from:tld=", first(after_last(own, '.'), 20));
+    }
+    const Text names = remove_addresses(sender);
+    const auto is_name_letter = [](char32_t c) { return is_alnum(c) && !is_decimal(c); };
+    const std::vector<TextView> words = find_runs(TextView(names), is_name_letter, 3, 30);
+    if (words.empty()) {
+      add(tokens, "name:none");
+    } else if (is_free(TextView(own))) {  // A provider of free addresses.
+      const Place last = find_addresses(sender).back();
+      const TextView local = before_first(cut(sender, last.first, last.second), '@');
+      add(tokens, is_like(words, local) ? "name:like-address" : "name:unlike-address");
+    } else {
+      add(tokens, is_like(words, before_first(own, '.')) ? "name:like-domain" : "name:unlike-domain");
+    }
+    if (domains.size() > 1) {  // The name is an address, too.
+      domains.pop_back();
+      compare(tokens, "name-address", domains, own);
+    }
+    if (is_free(TextView(own))) add(tokens, "from:free-mail");
+    return own;
+  }
+
+  // Returns the host of a link; empty if it has none.
+  static TextView find_host(TextView link) {
+    link = first(link, kLongestLink);
+    const std::size_t colon = find_ascii(link, "://");
+    if (colon == kNowhere || !is_all_alpha(link.substr(0, colon))) return {};
+    const TextView host = before_first(link.substr(colon + 3), '/');
+    bool is_plain = true, has_letter = false;
+    for (const char32_t c : host) {
+      is_plain = is_plain && (c == '.' || is_alnum(c));
+      has_letter = has_letter || c != '.';
+    }
+    if (is_plain && has_letter) return host;
+    return before_first(after_last(host.substr(0, find_first_of(host, "?#\\")), '@'), ':');
+  }
+
+  static void compare_addresses(const Fields<Char>& fields, TextView own, Tokens& tokens) {
+    for (const std::string_view name : kAddressFields) {
+      std::vector<Text> domains;
+      for (const TextView value : fields.all(name)) find_domains(value, domains);
+      compare(tokens, name, domains, own);
+      const auto has_free_mail = [](TextView domain) { return is_free(domain); };
+      if (name == "reply-to" && !is_free(own) && std::any_of(domains.begin(), domains.end(), has_free_mail)) {
+        add(tokens, "reply-to:free-mail");
+      }
+    }
+    Text unsubscribe;
+    bool is_first = true;
+    for (const TextView value : fields.all("list-unsubscribe")) {
+      if (!is_first) unsubscribe.push_back(' ');
+      unsubscribe.append(value);
+      is_first = false;
+    }
+    std::replace(unsubscribe.begin(), unsubscribe.end(), '<', ' ');
+    std::replace(unsubscribe.begin(), unsubscribe.end(), '>', ' ');
+    unsubscribe = lower(unsubscribe);
+    std::vector<Text> domains;
+    find_domains(unsubscribe, domains);
+    for (const TextView word : split_at_spaces(unsubscribe)) {
+      const TextView host = find_host(word);
+      if (!host.empty()) domains.push_back(find_domain(host));
+    }
+    compare(tokens, "unsubscribe", domains, own);
+    if (fields.has("list-unsubscribe-post")) add(tokens, "unsubscribe:one-click");
+  }
+
+  // The domains of a signature: `\bd\s?=\s?([\w.\-]{1,200}+)`.
+  static void find_signers(TextView text, std::vector<Text>& signers) {
+    for (std::size_t place = 0; (place = text.find('d', place)) != kNowhere;) {
+      std::size_t end = place + 1;
+      std::size_t size = 0;
+      if (begins_word(text, place)) {
+        end += count_members(text, end, is_space, 1);
+        if (is_at(text, end, "=")) {
+          end += 1;
+          end += count_members(text, end, is_space, 1);
+          size = count_members(text, end, is_domain_character, 200);
+        }
+      }
+      if (size > 0) signers.push_back(find_domain(text.substr(end, size)));
+      place = size > 0 ? end + size : place + 1;
+    }
+  }
+
+  // Replace comments and quoted strings by a space: `\([^()]*+\)|\"[^\"]*+\"`.
+  static Text remove_comments(TextView text) {
+    Text rest;
+    for (std::size_t place = 0; place < text.size();) {
+      std::size_t end = kNowhere;
+      if (text[place] == '(') {
+        end = find_first_of(text, "()", place + 1);
+        if (end != kNowhere && text[end] == '(') end = kNowhere;
+      } else if (text[place] == '"') {
+        end = text.find('"', place + 1);
+      }
+      if (end == kNowhere) {
+        rest.push_back(text[place++]);
+      } else {
+        rest.push_back(' ');
+        place = end + 1;
+      }
+    }
+    return rest;
+  }
+
+  // Add the token of one result: `\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})`.
+  static void read_result(TextView text, Tokens& tokens) {
+    std::size_t place = count_members(text, 0, is_space, kNowhere);
+    for (const std::string_view method : kMethods) {
+      if (!is_at(text, place, method)) continue;
+      place += method.size();
+      place += count_members(text, place, is_space, 1);
+      if (!is_at(text, place, "=")) return;
+      place += 1;
+      place += count_members(text, place, is_space, 1);
+      const std::size_t size = count_members(text, place, is_lower_letter, 12);
+      if (size >= 2) add(tokens, std::string("auth:").append(method).append("="), text.substr(place, size));
+      return;
+    }
+  }
+
+  // Adds tokens of the signatures, and of the authentication results of the user's own server. That server adds its results at the
+  // top; results further down may come from any server, even the sender's.
+  static void describe_authentication(const Fields<Char>& fields, TextView own, Tokens& tokens) {
+    std::vector<Text> signers;
+    for (const TextView value : fields.all("dkim-signature")) find_signers(lower(value), signers);
+    compare(tokens, "dkim", signers, own);
+    if (std::find(signers.begin(), signers.end(), own) != signers.end()) add(tokens, "dkim:some-own-domain");
+    Text results = lower(fields.first("authentication-results"));
+    for (int depth = 0; depth < kNested; ++depth) results = remove_comments(results);
+    const std::vector<TextView> pieces = split_at(results, ';');
+    const std::size_t before = tokens.size();
+    for (std::size_t index = 1; index < std::min<std::size_t>(pieces.size(), 20); ++index) {
+      read_result(pieces[index], tokens);
+    }
+    if (tokens.size() == before) add(tokens, "auth:none");
+  }
+
+  static void describe_recipients(const Fields<Char>& fields, TextView own, Tokens& tokens) {
+    std::vector<Text> recipients;
+    for (const std::string_view name : {"to", "cc"}) {
+      for (const TextView value : fields.all(name)) {
+        const Text lowered = lower(value);
+        for (const auto& [start, end] : find_addresses(lowered)) recipients.emplace_back(lowered, start, end - start);
+      }
+    }
+    add_ascii(tokens, "recipients:", describe_size(recipients.size()));
+    if (std::any_of(recipients.begin(), recipients.end(),
+                    [own](const Text& address) { return find_domain(after_last(address, '@')) == own; })) {
+      add(tokens, "recipients:own-domain");
+    }
+    const Text subject = fold(fields.first("subject"));
+    for (std::size_t index = 0; index < std::min<std::size_t>(recipients.size(), 5); ++index) {
+      const TextView local = before_last(recipients[index], '@');
+      if (local.size() > 2 && contains(subject, local)) {
+        add(tokens, "subject:names-recipient");
+        break;
+      }
+    }
+    if (std::any_of(kReplies.begin(), kReplies.end(), [&](std::string_view reply) { return is_at(subject, 0, reply); })) {
+      const bool is_reply = fields.has("references") || fields.has("in-reply-to");
+      add(tokens, is_reply ? "subject:answers-message" : "subject:answers-nothing");
+    }
+    if (std::any_of(subject.begin(), subject.end(),
+                    [](char32_t c) { return (c >= 0x2190 && c <= 0x2bff) || c >= 0x1f000; })) {
+      add(tokens, "subject:symbols");
+    }
+  }
+
+  static void describe_parts(const MessageFacts& message, Tokens& tokens) {
+    std::size_t plain = 0, html = 0;
+    for (const PartFacts& part : message.parts) {
+      if (!part.encoding.empty()) {
+        const std::string kind = to_utf8(first(part.kind, 20));
+        add(tokens, "encoding:" + kind + "=", TextView(to_form(first(part.encoding, 16))));
+      }
+      if (part.kind == U"text/plain") plain += part.size;
+      if (part.kind == U"text/html") html += part.size;
+      for (const mail::Text& style : part.styles) add(tokens, "page:", TextView(to_form(style)));
+    }
+    if (plain > 0 && html > 0) {
+      add(tokens, "plain-text:" + std::to_string(8 * plain / (plain + html)) + "/8");
+    }
+    add_ascii(tokens, "hidden-text:", describe_size(message.hidden_words));
+  }
+
+  // Whether a text begins with these letters of ASCII, which are in lower case; no other letter becomes one of them.
+  static bool begins_with(TextView text, std::string_view letters) {
+    const auto is_letter = [](char letter, char32_t c) {
+      return (c >= 'A' && c <= 'Z' ? c + 32 : c) == static_cast<char32_t>(letter);
+    };
+    return text.size() >= letters.size() && std::equal(letters.begin(), letters.end(), text.begin(), is_letter);
+  }
+
+  static void describe_links(const MessageFacts& message, TextView own, Tokens& tokens) {
+    std::vector<Text> domains;
+    bool has_numeric = false;
+    std::size_t unencrypted = 0;
+    for (std::size_t index = 0; index < std::min(message.links.size(), kLinks); ++index) {
+      const Text link = to_form(first(message.links[index], kLongestLink));
+      if (begins_with(link, "http:")) ++unencrypted;
+      const TextView host = find_host(link);
+      if (host.empty()) continue;
+      domains.push_back(find_domain(host));
+      // `host.replace(".", "").isdecimal()`
+      const auto is_numeric = [](char32_t c) { return c == '.' || is_decimal(c); };
+      has_numeric = has_numeric || (host.find_first_not_of('.') != kNowhere &&
+                                    std::all_of(host.begin(), host.end(), is_numeric));
+    }
+    std::unordered_map<TextView, std::size_t> counts;
+    for (const Text& domain : domains) ++counts[domain];
+    compare(tokens, "links", domains, own);
+    add_ascii(tokens, "link-domains:", describe_size(counts.size()));
+    if (!domains.empty()) {
+      // The domain with the most links; the first of these if there are several.
+      TextView most = domains[0];
+      for (const Text& domain : domains) {
+        if (counts[domain] > counts[most]) most = domain;
+      }
+      add(tokens, "links:tld=", first(after_last(most, '.'), 20));
+      compare(tokens, "most-links", {Text(most)}, own);
+      if (counts.count(own) > 0) add(tokens, "links:some-own-domain");
+      if (has_numeric) add(tokens, "links:numeric-address");
+      if (unencrypted > 0) add(tokens, unencrypted == domains.size() ? "links:all-http" : "links:some-http");
+    }
+    std::vector<Text> image_domains;
+    bool has_attached = false;
+    for (std::size_t index = 0; index < std::min(message.images.size(), kLinks); ++index) {
+      const Text image = to_form(first(message.images[index], kLongestLink));
+      has_attached = has_attached || begins_with(image, "cid:");
+      const TextView host = find_host(image);
+      if (!host.empty()) image_domains.push_back(find_domain(host));
+    }
+    compare(tokens, "images", image_domains, own);
+    if (!image_domains.empty() && !domains.empty()) {
+      const bool is_link = std::any_of(image_domains.begin(), image_domains.end(),
+                                       [&](const Text& domain) { return counts.count(domain) > 0; });
+      add(tokens, is_link ? "images:as-links" : "images:elsewhere");
+    }
+    if (has_attached) add(tokens, "images:attached");
+  }
+
+};
 
 // The place of a character, or `size`.
 template <class Character>
@@ -482,48 +595,17 @@ std::vector<PartFacts> describe_parts(const std::vector<Part>& parts) {
   return facts;
 }
 
-Text find_domain(TextView host) {
-  Text lowered = lower(host);
-  const TextView name = strip(lowered, ".");
-  // The last labels, from the end: label i is name[starts[i]:ends[i]].
-  std::array<std::size_t, 4> starts{}, ends{};
-  std::size_t count = 0;
-  for (std::size_t end = name.size(); count < starts.size();) {
-    const std::size_t dot = end == 0 ? kNowhere : name.rfind(U'.', end - 1);
-    starts[count] = dot == kNowhere ? 0 : dot + 1;
-    ends[count++] = end;
-    if (dot == kNowhere) break;
-    end = dot;
-  }
-  const auto label = [&](std::size_t index) { return cut(name, starts[index], ends[index]); };
-  const auto last = [&](std::size_t labels) { return Text(name.substr(starts[std::min(labels, count) - 1])); };
-  if (is_all_decimal(label(0))) return last(4);  // A numeric address.
-  if (is_shared(last(2)) || (label(0).size() == 2 && count > 1 && is_second_level(label(1)))) return last(3);
-  return last(2);
-}
+Text find_domain(TextView host) { return find_registrable(host); }
+std::string find_domain(std::string_view host) { return find_registrable(host); }
 
-std::string read_relations(const std::vector<Field>& all_fields, const MessageFacts& message) {
-  const Fields fields(all_fields);
-  Tokens tokens;
-  const Text own = describe_sender(fields, tokens);
-  compare_addresses(fields, own, tokens);
-  describe_authentication(fields, own, tokens);
-  describe_recipients(fields, own, tokens);
-  for (const std::string_view name : kPresent) {
-    if (fields.has(name)) add(tokens, "has:", widen(name));
-  }
-  describe_parts(message, tokens);
-  describe_links(message, own, tokens);
-  describe_encoding(message, tokens);
-  std::unordered_set<TextView> known;
-  std::string document;
-  for (Text& token : tokens) {
-    std::replace(token.begin(), token.end(), U' ', U'_');
-    if (!known.insert(token).second) continue;
-    if (known.size() > 1) document.push_back(' ');
-    append_utf8(document, token);
-  }
-  return document;
+std::string read_relations(const std::vector<Field>& fields, const MessageFacts& message) {
+  const auto is_all_ascii = [](const std::vector<Text>& texts) { return std::all_of(texts.begin(), texts.end(), is_ascii); };
+  const bool has_ascii_facts =
+      std::all_of(fields.begin(), fields.end(), [](const Field& field) { return field.is_ascii; }) &&
+      std::all_of(message.parts.begin(), message.parts.end(),
+                  [](const PartFacts& part) { return is_ascii(part.kind) && is_ascii(part.encoding); }) &&
+      is_all_ascii(message.links) && is_all_ascii(message.images);
+  return has_ascii_facts ? RelationReader<char>::read(fields, message) : RelationReader<char32_t>::read(fields, message);
 }
 
 }  // namespace tamis::mail

@@ -36,5 +36,6 @@ std::string read_relations(const std::vector<Field>& fields, const MessageFacts&
 
 // Returns the registrable domain of a host.
 Text find_domain(TextView host);
+std::string find_domain(std::string_view host);
 
 }  // namespace tamis::mail

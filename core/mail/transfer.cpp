@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "../common.hpp"
+#include "search.hpp"
 
 namespace tamis::mail {
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::size_t kNone = std::string_view::npos;
 constexpr std::size_t kLook = 4096;  // Bytes that are examined to find out whether they are text.
+constexpr std::size_t kCounted = 255;  // Bytes that are counted in a byte.
 constexpr std::size_t kRuns = 1000;  // Pieces of base64, each with its own padding, that are joined.
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -23,11 +25,10 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 // a processor adds many at once.
 // Counts the controls that are not in text, in a loop without branches.
 TAMIS_FOR_EACH_PROCESSOR std::size_t count_controls(std::string_view bytes) {
-  constexpr std::size_t kBlock = 255;  // The largest number of a byte.
   std::size_t controls = 0;
-  for (std::size_t start = 0; start < bytes.size(); start += kBlock) {
+  for (std::size_t start = 0; start < bytes.size(); start += kCounted) {
     std::uint8_t here = 0;
-    for (const char c : bytes.substr(start, kBlock)) {
+    for (const char c : bytes.substr(start, kCounted)) {
       const auto byte = static_cast<std::uint8_t>(c);
       const bool is_in_text = (byte == '\t') | (byte == '\n') | (byte == '\f') | (byte == '\r') | (byte == 0x1b);
       here = static_cast<std::uint8_t>(here + (((byte < 32) & !is_in_text) | (byte == 0x7f)));
@@ -38,10 +39,17 @@ TAMIS_FOR_EACH_PROCESSOR std::size_t count_controls(std::string_view bytes) {
 }
 
 // Counts letters of ASCII, spaces and line breaks.
-std::size_t count_letters(std::string_view bytes) {
-  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
-    return static_cast<std::uint8_t>((static_cast<std::uint8_t>(c) | 0x20) - 'a') < 26 || c == ' ' || c == '\n';
-  }));
+TAMIS_FOR_EACH_PROCESSOR std::size_t count_letters(std::string_view bytes) {
+  std::size_t letters = 0;
+  for (std::size_t start = 0; start < bytes.size(); start += kCounted) {
+    std::uint8_t here = 0;
+    for (const char c : bytes.substr(start, kCounted)) {
+      const bool is_letter_here = static_cast<std::uint8_t>((static_cast<std::uint8_t>(c) | 0x20) - 'a') < 26;
+      here = static_cast<std::uint8_t>(here + (is_letter_here | (c == ' ') | (c == '\n')));
+    }
+    letters += here;
+  }
+  return letters;
 }
 
 int find_hex_value(char c) {
@@ -239,7 +247,7 @@ bool is_binary(std::string_view data) {
 
 bool may_have_uuencoded_file(std::string_view data) {
   constexpr std::string_view kBegin = "begin ";
-  for (std::size_t place = 0; (place = data.find(kBegin, place)) != kNone; place += kBegin.size()) {
+  for (std::size_t place = 0; (place = find_bytes(data, kBegin, place)) != kNone; place += kBegin.size()) {
     const std::string_view mode = data.substr(place + kBegin.size(), 3);
     const bool is_mode = mode.size() == 3 && mode.find_first_not_of("01234567") == kNone;
     if (is_mode && (place == 0 || data[place - 1] == '\n')) return true;

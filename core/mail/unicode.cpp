@@ -6,16 +6,79 @@ namespace tamis::mail {
 
 namespace {
 
-template <class Predicate>
-bool is_all(TextView text, Predicate predicate) {
+template <class Char, class Predicate>
+bool is_all(View<Char> text, Predicate predicate) {
   return !text.empty() && std::all_of(text.begin(), text.end(), predicate);
+}
+
+template <class Char, class Predicate>
+View<Char> strip_all(View<Char> text, Predicate is_removed) {
+  while (!text.empty() && is_removed(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_removed(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+template <class Char>
+View<Char> strip_characters(View<Char> text, std::string_view characters) {
+  return strip_all(text, [characters](char32_t c) {
+    return c < 128 && characters.find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+template <class Char>
+std::vector<View<Char>> split_words_at_spaces(View<Char> text) {
+  std::vector<View<Char>> words;
+  for (std::size_t place = 0; place < text.size();) {
+    if (is_space(text[place])) {
+      ++place;
+      continue;
+    }
+    const std::size_t start = place;
+    while (place < text.size() && !is_space(text[place])) ++place;
+    words.push_back(text.substr(start, place - start));
+  }
+  return words;
+}
+
+template <class Char>
+std::vector<View<Char>> split_pieces_at(View<Char> text, Char separator) {
+  std::vector<View<Char>> pieces;
+  std::size_t start = 0;
+  for (std::size_t end; (end = text.find(separator, start)) != kNowhere; start = end + 1) {
+    pieces.push_back(text.substr(start, end - start));
+  }
+  pieces.push_back(text.substr(start));
+  return pieces;
+}
+
+template <class Char>
+bool contains_part(View<Char> text, View<Char> part) {
+  if (part.empty()) return true;
+  if (part.size() > text.size()) return false;
+  if (part.size() <= 8) return text.find(part) != kNowhere;
+  // The algorithm of Knuth, Morris and Pratt: borders[i] is the length of the longest proper border of part[:i + 1].
+  std::vector<std::size_t> borders(part.size(), 0);
+  for (std::size_t place = 1, length = 0; place < part.size(); ++place) {
+    while (length > 0 && part[place] != part[length]) length = borders[length - 1];
+    if (part[place] == part[length]) ++length;
+    borders[place] = length;
+  }
+  std::size_t length = 0;
+  for (const Char c : text) {
+    while (length > 0 && c != part[length]) length = borders[length - 1];
+    if (c == part[length]) ++length;
+    if (length == part.size()) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 bool is_all_alpha(TextView text) { return is_all(text, is_alpha); }
+bool is_all_alpha(std::string_view ascii) { return is_all(ascii, is_alpha); }
 bool is_all_alnum(TextView text) { return is_all(text, is_alnum); }
 bool is_all_decimal(TextView text) { return is_all(text, is_decimal); }
+bool is_all_decimal(std::string_view ascii) { return is_all(ascii, is_decimal); }
 
 bool is_ascii(TextView text) {
   char32_t all = 0;  // The bits of all characters together: a loop without branches.
@@ -114,80 +177,23 @@ Text lower(TextView text) {
   return lowered;
 }
 
-TextView strip(TextView text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
+std::string lower(std::string_view ascii) {
+  std::string lowered(ascii);
+  for (char& c : lowered) c = static_cast<char>(c + (c >= 'A' && c <= 'Z' ? 32 : 0));
+  return lowered;
 }
 
-TextView strip(TextView text, std::string_view characters) {
-  const auto is_removed = [characters](char32_t c) {
-    return c < 128 && characters.find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  while (!text.empty() && is_removed(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_removed(text.back())) text.remove_suffix(1);
-  return text;
-}
+TextView strip(TextView text) { return strip_all(text, is_space); }
+std::string_view strip(std::string_view ascii) { return strip_all(ascii, is_space); }
+TextView strip(TextView text, std::string_view characters) { return strip_characters(text, characters); }
+std::string_view strip(std::string_view ascii, std::string_view characters) { return strip_characters(ascii, characters); }
 
-std::vector<TextView> split_at_spaces(TextView text) {
-  std::vector<TextView> words;
-  for (std::size_t place = 0; place < text.size();) {
-    if (is_space(text[place])) {
-      ++place;
-      continue;
-    }
-    const std::size_t start = place;
-    while (place < text.size() && !is_space(text[place])) ++place;
-    words.push_back(text.substr(start, place - start));
-  }
-  return words;
-}
+std::vector<TextView> split_at_spaces(TextView text) { return split_words_at_spaces(text); }
+std::vector<std::string_view> split_at_spaces(std::string_view ascii) { return split_words_at_spaces(ascii); }
+std::vector<TextView> split_at(TextView text, char32_t separator) { return split_pieces_at(text, separator); }
+std::vector<std::string_view> split_at(std::string_view ascii, char separator) { return split_pieces_at(ascii, separator); }
 
-std::vector<TextView> split_at(TextView text, char32_t separator) {
-  std::vector<TextView> pieces;
-  std::size_t start = 0;
-  for (std::size_t end; (end = text.find(separator, start)) != kNowhere; start = end + 1) {
-    pieces.push_back(text.substr(start, end - start));
-  }
-  pieces.push_back(text.substr(start));
-  return pieces;
-}
-
-TextView before_first(TextView text, char32_t separator) { return text.substr(0, text.find(separator)); }
-
-TextView after_first(TextView text, char32_t separator) {
-  const std::size_t place = text.find(separator);
-  return place == kNowhere ? TextView() : text.substr(place + 1);
-}
-
-TextView before_last(TextView text, char32_t separator) {
-  const std::size_t place = text.rfind(separator);
-  return place == kNowhere ? TextView() : text.substr(0, place);
-}
-
-TextView after_last(TextView text, char32_t separator) {
-  const std::size_t place = text.rfind(separator);
-  return place == kNowhere ? text : text.substr(place + 1);
-}
-
-bool contains(TextView text, TextView part) {
-  if (part.empty()) return true;
-  if (part.size() > text.size()) return false;
-  if (part.size() <= 8) return text.find(part) != kNowhere;
-  // The algorithm of Knuth, Morris and Pratt: borders[i] is the length of the longest proper border of part[:i + 1].
-  std::vector<std::size_t> borders(part.size(), 0);
-  for (std::size_t place = 1, length = 0; place < part.size(); ++place) {
-    while (length > 0 && part[place] != part[length]) length = borders[length - 1];
-    if (part[place] == part[length]) ++length;
-    borders[place] = length;
-  }
-  std::size_t length = 0;
-  for (const char32_t c : text) {
-    while (length > 0 && c != part[length]) length = borders[length - 1];
-    if (c == part[length]) ++length;
-    if (length == part.size()) return true;
-  }
-  return false;
-}
+bool contains(TextView text, TextView part) { return contains_part(text, part); }
+bool contains(std::string_view text, std::string_view part) { return contains_part(text, part); }
 
 }  // namespace tamis::mail

@@ -20,6 +20,13 @@ using Text = std::u32string;
 using TextView = std::u32string_view;
 constexpr std::size_t kNowhere = TextView::npos;
 
+// Text of ASCII characters alone may also be held as bytes: a quarter of the memory. Functions for both forms are templates, or
+// have an overload for bytes, which must be ASCII.
+template <class Char>
+using String = std::basic_string<Char>;
+template <class Char>
+using View = std::basic_string_view<Char>;
+
 namespace character_class {
 constexpr std::uint8_t kLetter = 1, kDigit = 2, kSpace = 4, kUpper = 8, kLower = 16;
 // The classes of the 128 characters of ASCII. `str.isspace` counts the separators 0x1c to 0x1f among the spaces.
@@ -67,8 +74,10 @@ inline bool is_lower_alnum(char32_t c) { return is_lower_letter(c) || is_digit(c
 
 // As the same methods of a whole str: false for an empty one.
 bool is_all_alpha(TextView text);
+bool is_all_alpha(std::string_view ascii);
 bool is_all_alnum(TextView text);
 bool is_all_decimal(TextView text);
+bool is_all_decimal(std::string_view ascii);
 // True for an empty text, too.
 bool is_ascii(TextView text);
 
@@ -78,35 +87,97 @@ Text to_text(nb::handle text, std::size_t limit);
 nb::str to_str(TextView text);
 // As `text.encode("utf-8", "replace")`: a lone surrogate becomes a question mark.
 void append_utf8(std::string& bytes, TextView text);
+inline void append_utf8(std::string& bytes, std::string_view ascii) { bytes.append(ascii); }
 std::string to_utf8(TextView text);
 // Bytes that are ASCII, as text.
 Text widen(std::string_view ascii);
+// The same in a form that is named.
+template <class Char>
+String<Char> from_ascii(std::string_view ascii) {
+  return String<Char>(ascii.begin(), ascii.end());
+}
 
 // As `str.lower`.
 Text lower(TextView text);
+std::string lower(std::string_view ascii);
 // As `str.strip()`, and as `str.strip(characters)` for ASCII characters.
 TextView strip(TextView text);
+std::string_view strip(std::string_view ascii);
 TextView strip(TextView text, std::string_view characters);
+std::string_view strip(std::string_view ascii, std::string_view characters);
 // As `str.split()`, and as `str.split(separator)`.
 std::vector<TextView> split_at_spaces(TextView text);
+std::vector<std::string_view> split_at_spaces(std::string_view ascii);
 std::vector<TextView> split_at(TextView text, char32_t separator);
+std::vector<std::string_view> split_at(std::string_view ascii, char separator);
 // As text[start:] and text[start:end] for numbers that are not negative, and text[:limit].
 inline TextView cut(TextView text, std::size_t start, std::size_t end = kNowhere) {
   start = start < text.size() ? start : text.size();
   return text.substr(start, end > start ? end - start : 0);
 }
+inline std::string_view cut(std::string_view ascii, std::size_t start, std::size_t end = kNowhere) {
+  start = start < ascii.size() ? start : ascii.size();
+  return ascii.substr(start, end > start ? end - start : 0);
+}
 inline TextView first(TextView text, std::size_t limit) { return text.substr(0, limit); }
+inline std::string_view first(std::string_view ascii, std::size_t limit) { return ascii.substr(0, limit); }
 inline bool starts_with(TextView text, TextView beginning) { return text.substr(0, beginning.size()) == beginning; }
+inline bool starts_with(std::string_view text, std::string_view beginning) {
+  return text.substr(0, beginning.size()) == beginning;
+}
 // As `text.startswith(part, place)`.
 inline bool is_at(TextView text, std::size_t place, TextView part) {
   return place <= text.size() && text.substr(place, part.size()) == part;
 }
+inline bool is_at(TextView text, std::size_t place, std::string_view part) {
+  if (place > text.size() || text.size() - place < part.size()) return false;
+  for (std::size_t index = 0; index < part.size(); ++index) {
+    if (text[place + index] != static_cast<unsigned char>(part[index])) return false;
+  }
+  return true;
+}
+inline bool is_at(std::string_view text, std::size_t place, std::string_view part) {
+  return place <= text.size() && text.substr(place, part.size()) == part;
+}
+// As `text.find(part, place)` for a part of ASCII characters, of which there is one at least.
+inline std::size_t find_ascii(TextView text, std::string_view part, std::size_t place = 0) {
+  const auto beginning = static_cast<char32_t>(part[0]);
+  while ((place = text.find(beginning, place)) != kNowhere && !is_at(text, place, part)) ++place;
+  return place;
+}
+inline std::size_t find_ascii(std::string_view text, std::string_view part, std::size_t place = 0) {
+  return text.find(part, place);
+}
 // As `text.partition(separator)[0]` and [2], and as `text.rpartition(separator)[0]` and [2].
-TextView before_first(TextView text, char32_t separator);
-TextView after_first(TextView text, char32_t separator);
-TextView before_last(TextView text, char32_t separator);
-TextView after_last(TextView text, char32_t separator);
+template <class Char>
+View<Char> take_before(View<Char> text, Char separator) {
+  return text.substr(0, text.find(separator));
+}
+template <class Char>
+View<Char> take_after(View<Char> text, Char separator) {
+  const std::size_t place = text.find(separator);
+  return place == kNowhere ? View<Char>() : text.substr(place + 1);
+}
+template <class Char>
+View<Char> take_before_last(View<Char> text, Char separator) {
+  const std::size_t place = text.rfind(separator);
+  return place == kNowhere ? View<Char>() : text.substr(0, place);
+}
+template <class Char>
+View<Char> take_after_last(View<Char> text, Char separator) {
+  const std::size_t place = text.rfind(separator);
+  return place == kNowhere ? text : text.substr(place + 1);
+}
+inline TextView before_first(TextView text, char32_t separator) { return take_before(text, separator); }
+inline TextView after_first(TextView text, char32_t separator) { return take_after(text, separator); }
+inline TextView before_last(TextView text, char32_t separator) { return take_before_last(text, separator); }
+inline TextView after_last(TextView text, char32_t separator) { return take_after_last(text, separator); }
+inline std::string_view before_first(std::string_view ascii, char separator) { return take_before(ascii, separator); }
+inline std::string_view after_first(std::string_view ascii, char separator) { return take_after(ascii, separator); }
+inline std::string_view before_last(std::string_view ascii, char separator) { return take_before_last(ascii, separator); }
+inline std::string_view after_last(std::string_view ascii, char separator) { return take_after_last(ascii, separator); }
 // Whether a text contains a part, in time that is linear in both (std::u32string::find is quadratic at worst).
 bool contains(TextView text, TextView part);
+bool contains(std::string_view text, std::string_view part);
 
 }  // namespace tamis::mail

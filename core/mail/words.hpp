@@ -13,12 +13,16 @@ constexpr std::size_t kLongestToken = 40;  // Letters of a token: only the begin
 
 // Returns the words of folded text, in UTF-8, separated by spaces.
 std::string separate_words(TextView text);
+std::string separate_words(std::string_view ascii);
 // Returns the first `limit` words of folded text, each in UTF-8 and truncated to kLongestToken letters.
 std::vector<std::string> split_words(TextView text, std::size_t limit);
+std::vector<std::string> split_words(std::string_view ascii, std::size_t limit);
 
 // Returns a host and its parent domains, without the top-level domain: they are parts of `name`.
 std::vector<TextView> find_hosts(TextView name);
+std::vector<std::string_view> find_hosts(std::string_view name);
 // Returns a numeric address and its networks: they are parts of `address`.
 std::vector<TextView> find_networks(TextView address);
+std::vector<std::string_view> find_networks(std::string_view address);
 
 }  // namespace tamis::mail

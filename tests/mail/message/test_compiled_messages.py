@@ -210,6 +210,17 @@ def test_many_messages_at_once_give_what_each_gives() -> None:
     assert read_features(plain, 2) == [read_features([one], 2)[0] for one in plain]
 
 
+@pytest.mark.parametrize("number", [1, 7, 8, 9, 60])
+def test_digests_of_many_messages_at_once_are_those_of_each(number: int) -> None:
+    assert CANONICAL_FORM is not None
+    random_source = random.Random(number)
+    sizes = [random_source.choice([0, 1, 127, 128, 129, 256, 1000, 20_000]) for _ in range(number)]
+    raw = [random_source.randbytes(size).replace(b"\n", b"") for size in sizes]
+    canonicals, digests = CANONICAL_FORM.identify(raw)
+    assert digests == [digest(one) for one in canonicals]
+    assert CANONICAL_FORM.open(raw).digests() == digests
+
+
 @pytest.mark.parametrize("items", [["text"], [b"", None]])
 def test_what_is_no_message_is_refused(items: list[object]) -> None:
     assert CANONICAL_FORM is not None
