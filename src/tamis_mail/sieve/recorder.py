@@ -6,6 +6,7 @@ An error of the log is not raised: `fault` keeps the first one, which the callin
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -110,12 +111,17 @@ class Recorder:
                 ]
         return events, forgotten
 
-    def write_events(self, events: Sequence[Event], forgotten: set[bytes]) -> None:
-        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store."""
+    def write_events(
+        self, events: Sequence[Event], forgotten: set[bytes], is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store.
+
+        `is_wanted` is called before they are committed to the log; if it returns false, nothing is written.
+        """
         if forgotten:
             self.flush()  # verdicts on them that are not written yet would name them later
         if events or forgotten:
-            self._write(events, forgotten)
+            self._write(events, forgotten, is_wanted)
 
     def _find_heading(self, receipt: Receipt, raw: bytes | Heading | None) -> Heading:
         if receipt.action == FORGOTTEN:
@@ -145,17 +151,51 @@ class Recorder:
             )
         return numbers or [0] * len(events)
 
-    def _write(self, events: Sequence[Event], erase: Iterable[bytes] = ()) -> Sequence[int]:
+    def _write(
+        self,
+        events: Sequence[Event],
+        erase: Iterable[bytes] = (),
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Sequence[int]:
         """Write events, and erase some messages from older ones; return no numbers after an error."""
         digests = list(erase)
         try:
-            return self.log.append(events, erase=digests)
+            return self.log.append(events, erase=digests, is_wanted=is_wanted)
         except LogError as error:
             advice = "; it may still name messages that were forgotten: forget them again" if digests else ""
             self.fault = self.fault or f"{error}{advice}"
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
         return ()
+
+
+class PendingEvents:
+    """Writes events in a thread while the store is committed; then the log is committed, too."""
+
+    def __init__(self, recorder: Recorder, events: Sequence[Event], forgotten: set[bytes]) -> None:
+        self._is_wanted = False
+        self._is_decided = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._write, args=(recorder, events, forgotten))
+        self._thread.start()
+
+    def _write(self, recorder: Recorder, events: Sequence[Event], forgotten: set[bytes]) -> None:
+        try:
+            recorder.write_events(events, forgotten, self._wait)
+        except BaseException as error:  # noqa: BLE001 (raised in the thread that calls `finish`)
+            self._error = error
+
+    def _wait(self) -> bool:
+        self._is_decided.wait()
+        return self._is_wanted
+
+    def finish(self, *, is_wanted: bool) -> None:
+        """Commit the events, or drop them if the store's transaction failed."""
+        self._is_wanted = is_wanted
+        self._is_decided.set()
+        self._thread.join()
+        if is_wanted and self._error is not None:
+            raise self._error
 
 
 def identify(raw: bytes) -> Identity:
