@@ -170,18 +170,31 @@ class Recorder:
 
 
 class PendingEvents:
-    """Writes events in a thread while the store is committed; then the log is committed, too."""
+    """The events of changes in a transaction of the store; the log is committed after the store.
 
-    def __init__(self, recorder: Recorder, events: Sequence[Event], forgotten: set[bytes]) -> None:
-        self._is_wanted = False
+    With `is_ahead`, a thread writes them to the log while the store's transaction goes on. The log is locked
+    meanwhile, so this is for a new store, whose log no other process uses.
+    """
+
+    def __init__(self, recorder: Recorder, *, is_ahead: bool) -> None:
+        self._recorder = recorder
+        self._is_ahead = is_ahead
+        self._described: tuple[list[Event], set[bytes]] = [], set()
+        self._thread: threading.Thread | None = None
         self._is_decided = threading.Event()
+        self._is_wanted = False
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._write, args=(recorder, events, forgotten))
-        self._thread.start()
 
-    def _write(self, recorder: Recorder, events: Sequence[Event], forgotten: set[bytes]) -> None:
+    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
+        """Make the events of all changes of the transaction."""
+        self._described = self._recorder.describe_changes(changes_by_source)
+        if self._is_ahead:
+            self._thread = threading.Thread(target=self._write_ahead)
+            self._thread.start()
+
+    def _write_ahead(self) -> None:
         try:
-            recorder.write_events(events, forgotten, self._wait)
+            self._recorder.write_events(*self._described, self._wait)
         except BaseException as error:  # noqa: BLE001 (raised in the thread that calls `finish`)
             self._error = error
 
@@ -190,10 +203,13 @@ class PendingEvents:
         return self._is_wanted
 
     def finish(self, *, is_wanted: bool) -> None:
-        """Commit the events, or drop them if the store's transaction failed."""
+        """Commit the events to the log, or drop them if the store's transaction failed."""
         self._is_wanted = is_wanted
         self._is_decided.set()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+        elif is_wanted:
+            self._recorder.write_events(*self._described)
         if is_wanted and self._error is not None:
             raise self._error
 

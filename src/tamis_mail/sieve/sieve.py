@@ -399,7 +399,7 @@ class Sieve:
     ) -> None:
         """Learn messages that were read, in one transaction; log the changes and add to `actions`."""
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
-        pending: PendingEvents | None = None
+        pending = PendingEvents(self._recorder, is_ahead=self.store.is_new)
         try:
             with self.store.postpone_checkpoints(), self.store.transaction() as writer:
                 transaction = self._begin(writer, "")
@@ -413,26 +413,19 @@ class Sieve:
                     receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one
                 )
                 by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
-                described: list[tuple[list[Event], set[bytes]]] = []
                 transaction.run(
                     (),
                     run_jobs,
                     has_more=has_more,
                     has_moved=has_moved,
-                    meanwhile=lambda: described.append(self._recorder.describe_changes(by_source)),
+                    meanwhile=lambda: pending.describe(by_source),
                 )
-                if self.store.is_new:  # of an older store, other processes may wait for the log
-                    pending = PendingEvents(self._recorder, *described[0])
         except BaseException:
-            if pending is not None:
-                pending.finish(is_wanted=False)
+            pending.finish(is_wanted=False)
             raise
-        write_events = (
-            partial(self._recorder.write_events, *described[0])
-            if pending is None
-            else partial(pending.finish, is_wanted=True)
+        import_module("tamis.threads").run_together(
+            [partial(pending.finish, is_wanted=True), self.store.checkpoint]
         )
-        import_module("tamis.threads").run_together([write_events, self.store.checkpoint])
         for number, of_one in changes.items():
             one = sources[number]
             actions[number].update(receipt.action for receipt, _ in of_one)
