@@ -63,7 +63,7 @@ def child(path: Path, log: Path, seed: int, limit: int, room: int | None) -> Non
     dice = random.Random(seed)
     with log.open("a", encoding="utf-8") as file:
         try:
-            sieve = Sieve.open(path)
+            sieve = Sieve.open(path, bulk=True)
         except StoreError as error:
             _note(file, ["refused", 0, str(error)])
             return

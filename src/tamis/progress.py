@@ -1,10 +1,15 @@
 """A progress bar: one line that is redrawn, in a terminal or a notebook."""
 
+from __future__ import annotations
+
 import importlib
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+
+TYPE_CHECKING = False  # importing `typing` would take 2 ms
+if TYPE_CHECKING:
+    from typing import Any, TextIO
 
 StepReport = Callable[[float | None], None]  # called after each step with its objective, or None
 

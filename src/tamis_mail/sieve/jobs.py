@@ -12,7 +12,7 @@ from tamis_mail.message.addresses import read_senders
 from tamis_mail.records import replace
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.open_stores import OpenStore, open_store
-from tamis_mail.sieve.reading import ReadMessages, find_new_places, locate_features
+from tamis_mail.sieve.reading import ReadMessages, find_known, find_new_places, locate_features
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import feature_sums
 from tamis_mail.store.bundle_arrays import Bundle, merge_lists, pack
@@ -32,12 +32,13 @@ class CountedMessages:
     dates: list[int | None]  # of the messages in `bundles`
 
 
-def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+def read_messages(
+    path: str | None, messages: Sequence[bytes], label: str, has_headings: bool
+) -> ReadMessages:
     """Read messages as `reading.read_messages` does, without the core."""
     plain, digests = identify(messages)
-    with open_store(path) as opened:
-        token_version = opened.own.token_version()
-        places = find_new_places(digests, opened.own.find_known(digests, label))
+    token_version, known = find_known(path, digests, label)
+    places = find_new_places(digests, known)
     dates: list[int | None] = []
     features = extract_features([plain[place] for place in places], token_version, dates)
     headings = read_headings(messages, plain) if has_headings else []

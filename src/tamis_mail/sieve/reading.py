@@ -43,20 +43,22 @@ class ReadMessages:
     features: dict[bytes, PlaceInPart]  # digest → where the features of the message are
 
 
-def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+def read_messages(
+    path: str | None, messages: Sequence[bytes], label: str, has_headings: bool
+) -> ReadMessages:
     """Read messages that the store at a path is to learn under a label.
 
-    The features of copies, and of messages that the store knows under that label, are not read.
+    The features of copies, and of messages that the store knows under that label, are not read. Without a
+    path, the store is new: it knows no message.
     """
     if core is None:
         return _read_by_numpy(path, messages, label, has_headings)
     batch = open_batch(messages)
     digests = batch.digests()
-    with open_store(path) as opened:
-        token_version = opened.own.token_version()
-        if token_version != VERSION:
-            return _read_by_numpy(path, messages, label, has_headings)
-        places = find_new_places(digests, opened.own.find_known(digests, label))
+    token_version, known = find_known(path, digests, label)
+    if token_version != VERSION:
+        return _read_by_numpy(path, messages, label, has_headings)
+    places = find_new_places(digests, known)
     dates = read_batch(batch, places)
     headings = read_batch_headings(messages, batch) if has_headings else []
     sizes = batch.count_features(places)
@@ -74,7 +76,17 @@ def read_messages(path: str, messages: Sequence[bytes], label: str, has_headings
     )
 
 
-def _read_by_numpy(path: str, messages: Sequence[bytes], label: str, has_headings: bool) -> ReadMessages:
+def find_known(path: str | None, digests: Sequence[bytes], label: str) -> tuple[int, set[bytes]]:
+    """Return the version of the tokens of the store at a path, and the messages it knows under a label."""
+    if path is None:
+        return VERSION, set()
+    with open_store(path) as opened:
+        return opened.own.token_version(), opened.own.find_known(digests, label)
+
+
+def _read_by_numpy(
+    path: str | None, messages: Sequence[bytes], label: str, has_headings: bool
+) -> ReadMessages:
     jobs = import_module("tamis_mail.sieve.jobs")
     read: ReadMessages = jobs.read_messages(path, messages, label, has_headings)
     return read

@@ -6,6 +6,7 @@ An error of the log is not raised: `fault` keeps the first one, which the callin
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -110,12 +111,17 @@ class Recorder:
                 ]
         return events, forgotten
 
-    def write_events(self, events: Sequence[Event], forgotten: set[bytes]) -> None:
-        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store."""
+    def write_events(
+        self, events: Sequence[Event], forgotten: set[bytes], is_wanted: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store.
+
+        `is_wanted` is called before they are committed to the log; if it returns false, nothing is written.
+        """
         if forgotten:
             self.flush()  # verdicts on them that are not written yet would name them later
         if events or forgotten:
-            self._write(events, forgotten)
+            self._write(events, forgotten, is_wanted)
 
     def _find_heading(self, receipt: Receipt, raw: bytes | Heading | None) -> Heading:
         if receipt.action == FORGOTTEN:
@@ -145,17 +151,67 @@ class Recorder:
             )
         return numbers or [0] * len(events)
 
-    def _write(self, events: Sequence[Event], erase: Iterable[bytes] = ()) -> Sequence[int]:
+    def _write(
+        self,
+        events: Sequence[Event],
+        erase: Iterable[bytes] = (),
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Sequence[int]:
         """Write events, and erase some messages from older ones; return no numbers after an error."""
         digests = list(erase)
         try:
-            return self.log.append(events, erase=digests)
+            return self.log.append(events, erase=digests, is_wanted=is_wanted)
         except LogError as error:
             advice = "; it may still name messages that were forgotten: forget them again" if digests else ""
             self.fault = self.fault or f"{error}{advice}"
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
         return ()
+
+
+class PendingEvents:
+    """The events of changes in a transaction of the store; the log is committed after the store.
+
+    With `is_ahead`, a thread writes them to the log while the store's transaction goes on. The log is locked
+    meanwhile, so this is for a new store, whose log no other process uses.
+    """
+
+    def __init__(self, recorder: Recorder, *, is_ahead: bool) -> None:
+        self._recorder = recorder
+        self._is_ahead = is_ahead
+        self._described: tuple[list[Event], set[bytes]] = [], set()
+        self._thread: threading.Thread | None = None
+        self._is_decided = threading.Event()
+        self._is_wanted = False
+        self._error: BaseException | None = None
+
+    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
+        """Make the events of all changes of the transaction."""
+        self._described = self._recorder.describe_changes(changes_by_source)
+        if self._is_ahead:
+            self._thread = threading.Thread(target=self._write_ahead)
+            self._thread.start()
+
+    def _write_ahead(self) -> None:
+        try:
+            self._recorder.write_events(*self._described, self._wait)
+        except BaseException as error:  # noqa: BLE001 (raised in the thread that calls `finish`)
+            self._error = error
+
+    def _wait(self) -> bool:
+        self._is_decided.wait()
+        return self._is_wanted
+
+    def finish(self, *, is_wanted: bool) -> None:
+        """Commit the events to the log, or drop them if the store's transaction failed."""
+        self._is_wanted = is_wanted
+        self._is_decided.set()
+        if self._thread is not None:
+            self._thread.join()
+        elif is_wanted:
+            self._recorder.write_events(*self._described)
+        if is_wanted and self._error is not None:
+            raise self._error
 
 
 def identify(raw: bytes) -> Identity:

@@ -25,7 +25,7 @@ from tamis_mail.message import canonical, digest
 from tamis_mail.records import record
 from tamis_mail.settings import default_path_name
 from tamis_mail.sieve.executor import JOB_BYTES, JOB_MESSAGES, MAX_BATCH_BYTES, Executor, batches, run_inline
-from tamis_mail.sieve.recorder import Recorder
+from tamis_mail.sieve.recorder import PendingEvents, Recorder
 from tamis_mail.sieve.word_list import read_word_list
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.database import VERDICT_SECONDS
@@ -121,13 +121,18 @@ class Sieve:
         create: bool = True,
         readonly: bool = False,
         log: bool = True,
+        bulk: bool = False,
     ) -> Sieve:
         """Open the store at a path or an address, by default the user's own.
 
         If it does not exist, it is created if `create` is true and `readonly` is false; otherwise StoreError
         is raised. With `log`, events are written to the log beside the store, unless it is switched off.
+        `bulk` is for a process that first learns much mail, and has this store open once: the first
+        transaction of a store that is created is faster.
         """
-        store = Store(default_path_name() if path is None else path, create=create, readonly=readonly)
+        store = Store(
+            default_path_name() if path is None else path, create=create, readonly=readonly, bulk=bulk
+        )
         try:
             return cls(store, log=log)
         except BaseException:  # the site's store cannot be opened
@@ -344,12 +349,13 @@ class Sieve:
         numbered = _NumberedMail(sources)
         all_messages, run_jobs = self._executor.prepare(numbered, processes, lambda pair: len(pair[1]))
         waiting: deque[tuple[int, list[bytes]]] = deque()
-        path, has_headings = self.store.path_name, self._recorder.logs_changes()
+        has_headings = self._recorder.logs_changes()
 
-        def jobs() -> Iterator[tuple[str, list[bytes], str, bool]]:
+        def jobs() -> Iterator[tuple[str | None, list[bytes], str, bool]]:
             for number, pairs in groupby(all_messages, lambda pair: pair[0]):
                 for part in batches((raw for _, raw in pairs), JOB_MESSAGES, JOB_BYTES):
                     waiting.append((number, part))
+                    path = None if self.store.is_new else self.store.path_name
                     yield path, part, sources[number].label, has_headings
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
@@ -393,24 +399,32 @@ class Sieve:
     ) -> None:
         """Learn messages that were read, in one transaction; log the changes and add to `actions`."""
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
-        with self.store.postpone_checkpoints(), self.store.transaction() as writer:
-            transaction = self._begin(writer, "")
-            for number, messages, read in parts:
-                one = sources[number]
-                receipts = transaction.learn_read(messages, read, one.label, one.source)
-                changes.setdefault(number, []).extend(zip(receipts, read.headings or messages, strict=True))
-            has_moved = any(receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one)
-            by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
-            described: list[tuple[list[Event], set[bytes]]] = []
-            transaction.run(
-                (),
-                run_jobs,
-                has_more=has_more,
-                has_moved=has_moved,
-                meanwhile=lambda: described.append(self._recorder.describe_changes(by_source)),
-            )
+        pending = PendingEvents(self._recorder, is_ahead=self.store.is_new)
+        try:
+            with self.store.postpone_checkpoints(), self.store.transaction() as writer:
+                transaction = self._begin(writer, "")
+                for number, messages, read in parts:
+                    one = sources[number]
+                    receipts = transaction.learn_read(messages, read, one.label, one.source)
+                    changes.setdefault(number, []).extend(
+                        zip(receipts, read.headings or messages, strict=True)
+                    )
+                has_moved = any(
+                    receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one
+                )
+                by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+                transaction.run(
+                    (),
+                    run_jobs,
+                    has_more=has_more,
+                    has_moved=has_moved,
+                    meanwhile=lambda: pending.describe(by_source),
+                )
+        except BaseException:
+            pending.finish(is_wanted=False)
+            raise
         import_module("tamis.threads").run_together(
-            [partial(self._recorder.write_events, *described[0]), self.store.checkpoint]
+            [partial(pending.finish, is_wanted=True), self.store.checkpoint]
         )
         for number, of_one in changes.items():
             one = sources[number]

@@ -2,6 +2,9 @@
 
 Write-ahead logging lets several processes read while one writes. A committed transaction is on disk
 (synchronous=FULL; of a replica, which can be loaded again, synchronous=NORMAL).
+
+A store that a bulk command makes has a rollback journal until its first transaction is committed, so that
+this one writes each page once, into the file itself. The journal has only the few pages of an empty store.
 """
 # pathlib would take 5 ms of a process that judges one message.
 # ruff: noqa: PTH103, PTH109, PTH110, PTH112, PTH116, PTH118, PTH120
@@ -160,6 +163,7 @@ class Connection(sqlite3.Connection):
         super().__init__(*arguments, **options)
         self.commits = 0  # of this connection
         self.is_immutable = False  # opened without locks: changes by other processes are not seen
+        self.is_new = False  # made by this connection, and without a write-ahead log: see `begin_log`
         self.clock = _Clock()
         self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
 
@@ -191,6 +195,17 @@ class Connection(sqlite3.Connection):
         """Make the changes of the open transaction permanent."""
         self.execute("COMMIT")
         self.commits += 1
+
+    def begin_log(self) -> None:
+        """Give a new store a write-ahead log, unless another process is using it: then it gets one later."""
+        self.execute("PRAGMA busy_timeout = 0")
+        try:
+            if _set_log(self):
+                self.is_new = False
+                self.execute("PRAGMA synchronous = FULL")
+                self.execute("PRAGMA cache_spill = ON")
+        finally:
+            self.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one."""
@@ -229,19 +244,28 @@ def has_store(path: str | os.PathLike[str]) -> bool:
     return is_there(path)
 
 
-def connect(path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> Connection:
+def connect(
+    path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False, bulk: bool = False
+) -> Connection:
     """Open the store at a path or an address; if it does not exist, create it or raise StoreError.
 
-    It is created if `create` is true and `readonly` is false.
+    It is created if `create` is true and `readonly` is false. With `bulk`, a file that is created has no
+    write-ahead log until `Connection.begin_log`. Until then, no other part of this process may open the
+    store: closing a descriptor of a file ends all locks that the process has on it.
     """
     if is_address(path):
         connection: Connection = import_module(_REPLICA).connect(path, create=create, readonly=readonly)
         return connection
-    return open_file(path, Connection, create=create, readonly=readonly)
+    return open_file(path, Connection, create=create, readonly=readonly, bulk=bulk)
 
 
 def open_file(
-    path: str | os.PathLike[str], factory: type[C], *, create: bool = True, readonly: bool = False
+    path: str | os.PathLike[str],
+    factory: type[C],
+    *,
+    create: bool = True,
+    readonly: bool = False,
+    bulk: bool = False,
 ) -> C:
     """Open a store in a file as `connect` does, by a connection of the class `factory`.
 
@@ -286,6 +310,7 @@ def open_file(
             _refuse_foreign(connection, path)
             refuse_other_objects(connection, path)
             if writable:
+                connection.is_new = bulk and not exists
                 _upgrade(connection, path)
             else:
                 _create_temporary_tables(connection)
@@ -400,9 +425,10 @@ def _objects(connection: sqlite3.Connection) -> Objects:
 def _open_readonly(real_path: str, factory: type[C]) -> C:
     """Open a store without write permission.
 
-    If it has no write-ahead log, no process has it open for writing: it is read without locks.
+    If it has neither a write-ahead log nor a rollback journal, no process has it open for writing: it is
+    read without locks.
     """
-    has_log = os.path.exists(f"{real_path}-wal")
+    has_log = any(os.path.exists(f"{real_path}{ending}") for ending in ("-wal", "-journal"))
     uri = f"{import_module('pathlib').Path(real_path).as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
@@ -421,8 +447,11 @@ def _upgrade(connection: Connection, path: object) -> None:
         # Set before write-ahead logging, so that both are in the file itself, even if the process is killed.
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
-    if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a copied backup has another mode
-        connection.execute("PRAGMA journal_mode = WAL")
+    if connection.is_new:
+        connection.execute("PRAGMA synchronous = EXTRA")  # also the deletion of the journal is on disk
+        connection.execute("PRAGMA cache_spill = OFF")  # readers are locked out during the commit only
+    elif connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a copied backup has another mode
+        _set_log(connection)
     if applied >= set(MIGRATIONS):
         return
     with transaction(connection, path):
@@ -434,6 +463,17 @@ def _upgrade(connection: Connection, path: object) -> None:
                 for statement in _statements(statements):
                     connection.execute(statement)
                 connection.execute("INSERT INTO migration VALUES (?, ?)", (name, int(time.time())))
+
+
+def _set_log(connection: Connection) -> bool:
+    """Give a store a write-ahead log; return False if another process is writing without one."""
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _create_temporary_tables(connection: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from operator import attrgetter
@@ -132,25 +132,34 @@ class EventLog:
 
     # Writing.
 
-    def append(self, events: Sequence[Event], *, erase: Iterable[bytes] = ()) -> Sequence[int]:
+    def append(
+        self,
+        events: Sequence[Event],
+        *,
+        erase: Iterable[bytes] = (),
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Sequence[int]:
         """Erase the events of some messages, write events, and return the numbers of these.
 
-        It is one transaction. A file that SQLite finds damaged is renamed (`.damaged` is appended), the
-        events are written to a new log, and LogError says so.
+        It is one transaction, which is rolled back if `is_wanted`, called at its end, returns false. A file
+        that SQLite finds damaged is renamed (`.damaged` is appended), the events are written to a new log,
+        and LogError says so.
         """
         digests = list(erase)
         try:
-            return self._append(events, digests)
+            return self._append(events, digests, is_wanted)
         except LogError as error:
             if not isinstance(error.__cause__, sqlite3.DatabaseError) or not _is_damage(error.__cause__):
                 raise
             self._set_aside()
-            self._append(events, digests)
+            self._append(events, digests, is_wanted)
             raise LogError(
                 f"the log {self.path} was damaged: it is now {self.path.name}.damaged, and a new log begins"
             ) from error
 
-    def _append(self, events: Sequence[Event], digests: Sequence[bytes]) -> Sequence[int]:
+    def _append(
+        self, events: Sequence[Event], digests: Sequence[bytes], is_wanted: Callable[[], bool]
+    ) -> Sequence[int]:
         if not events and not (digests and self.exists()):
             return []
         is_verdict = len(events) == 1 and not events[0].is_learning and not digests
@@ -168,6 +177,9 @@ class EventLog:
                 numbers = range(last - len(events) + 1, last + 1)  # of consecutive events, by AUTOINCREMENT
                 if events and numbers[0] // _TRIM != (last + 1) // _TRIM:
                     _trim(connection, last)
+                if not is_wanted():
+                    connection.execute("ROLLBACK")
+                    numbers = range(0)
             if digests:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return numbers
@@ -408,7 +420,8 @@ def _write(connection: Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
-        connection.execute("COMMIT")
+        if connection.in_transaction:  # else it was rolled back
+            connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

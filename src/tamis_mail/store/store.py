@@ -86,13 +86,21 @@ class Entry:
 class Store:
     """Counts of features by label, and the journal of what was learned."""
 
-    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, readonly: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        readonly: bool = False,
+        bulk: bool = False,
+    ) -> None:
+        """Open the store at a path or an address, as `database.connect` does."""
         try:
             self.path_name = name_location(path)
         except LocationError as error:
             raise StoreError(str(error)) from error
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
-        self._connection = connect(path, create=create, readonly=readonly)
+        self._connection = connect(path, create=create, readonly=readonly, bulk=bulk)
 
     def close(self) -> None:
         self._connection.close()
@@ -119,6 +127,11 @@ class Store:
         writing: it is then read without locks, and must be opened again to see changes.
         """
         return not self._connection.is_immutable
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this object has made the store for bulk work, and the store has no write-ahead log yet."""
+        return self._connection.is_new
 
     @property
     def connection(self) -> Connection:
@@ -463,7 +476,10 @@ class Store:
                 self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def checkpoint(self) -> None:
-        """Copy SQLite's write-ahead log to the file, as far as no reader needs an older state of it."""
+        """Copy SQLite's write-ahead log to the file, as far as no reader needs an older state of it.
+
+        A new store, which has no such log, gets one.
+        """
         # A failure loses nothing, because the transactions are committed; only damage is reported.
         with (
             self._lock,
@@ -471,7 +487,10 @@ class Store:
             suppress(sqlite3.OperationalError),
             reraise_interrupts(),
         ):
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self.is_new:
+                self._connection.begin_log()
+            else:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _shrink_if_worthwhile(self) -> None:
         """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""

@@ -384,7 +384,7 @@ def test_a_table_of_one_job_is_the_whole_sum(opened: Sieve) -> None:
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        (Sieve.open, ["create", "readonly", "log"]),
+        (Sieve.open, ["create", "readonly", "log", "bulk"]),
         (Sieve.learn, ["source"]),
         (Sieve.sort_many, ["processes"]),
         (Sieve.learn_many, ["source", "processes", "progress"]),

@@ -7,7 +7,7 @@ from typing import TextIO
 
 from tamis_mail.mailbox import Source
 from tamis_mail.sieve import Sieve
-from tamis_mail.surfaces.cli.learn import add_common_options
+from tamis_mail.surfaces.cli.learn_options import add_common_options
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
 from tamis_mail.surfaces.cli.streams import warn_of_log

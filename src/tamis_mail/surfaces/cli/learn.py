@@ -1,23 +1,17 @@
 """`tamis learn`: learn messages with labels."""
 
-import argparse
+from __future__ import annotations
+
 import os
 import sys
-from argparse import Namespace
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from itertools import groupby
-from typing import Any, TextIO
 
 from tamis_mail.labels import HAM, SPAM, check_label
-from tamis_mail.mailbox import Source
 from tamis_mail.mailbox.names import reason_to_leave_out
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.sieve import LabelledMail, Sieve
-from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
-from tamis_mail.surfaces.cli.since import DateFilter, add_since_option
 from tamis_mail.surfaces.cli.sources import (
     SourceReader,
     Task,
@@ -28,106 +22,26 @@ from tamis_mail.surfaces.cli.sources import (
 )
 from tamis_mail.surfaces.cli.streams import warn_of_log
 
+TYPE_CHECKING = False  # importing `typing` and `argparse` would take 4 ms
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+    from tamis_mail.mailbox import Source
+    from tamis_mail.surfaces.cli.parser import Parser
+    from tamis_mail.surfaces.cli.since import DateFilter
+
+    LabelledPaths = tuple[str | None, list[str]]  # a label or UNLABELLED, and paths of mail
+    LabelledSource = tuple[str | None, Source]  # a label or UNLABELLED, and the mail at one path
+
 UNLABELLED = None  # stands for the label of mail without labels
-LabelledPaths = tuple[str | None, list[str]]  # a label or UNLABELLED, and paths of mail
-LabelledSource = tuple[str | None, Source]  # a label or UNLABELLED, and the mail at one path
-
-
-class _AppendLabelledPaths(argparse.Action):
-    """Collects pairs of a label and its paths in the order of the command line."""
-
-    def __call__(self, parser: Any, namespace: Namespace, values: Any, option: str | None = None) -> None:
-        if option == "--label":
-            label, *paths = values
-        else:
-            label, paths = self.const, list(values)
-        namespace.labelled_paths = [*(namespace.labelled_paths or []), (label, paths)]
 
 
 def configure(parser: Parser) -> None:
     """Add the options of `tamis learn`."""
-    parser.description = (
-        "Learn messages. Without a PATH after the label, or with -, one message is read from standard "
-        "input.\n\n"
-        "A PATH without a label is a folder of mail whose labels are guessed from the names of its folders: "
-        "Junk is spam; Inbox, Archive and a Maildir itself are ham; Sent, Drafts, Trash and names that say "
-        "neither are left out. The label of each folder is printed first, and nothing is learned unless "
-        "there is mail of both kinds.\n\n"
-        "A message that was learned before is known and counts once; one that was learned under another "
-        "label is moved. Learning can be interrupted at any time, and run again.\n\n"
-        "A Maildir is read with its subfolders. Folders and mboxes below a PATH whose names contradict the "
-        "label, as Junk below --ham, are left out, and so are Sent, Drafts and Trash, and links to targets "
-        "outside; they are listed on stderr. To include one, give its own PATH."
-    )
-    add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH", help="mail whose folders are named by their content")
-    add(
-        "--spam",
-        nargs="*",
-        metavar="PATH",
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        const="spam",
-        help="mail that is spam",
-    )
-    add(
-        "--ham",
-        nargs="*",
-        metavar="PATH",
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        const="ham",
-        help="mail that is wanted",
-    )
-    add(
-        "--label",
-        nargs="+",
-        metavar=("NAME", "PATH"),
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        help="wanted mail with another label, such as work; may be given several times",
-    )
-    add(
-        "--unlabelled",
-        nargs="+",
-        metavar="PATH",
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        const=UNLABELLED,
-        help="mail without labels: the most confidently classified messages are learned with guessed labels",
-    )
-    add(
-        "--sent",
-        nargs="+",
-        metavar="PATH",
-        action="extend",
-        default=[],
-        help="mail that you sent, from which only the people to whom you write are learned",
-    )
-    add_since_option(parser)
-    add_common_options(parser)
-    parser.examples = [
-        (
-            "tamis learn --spam ~/Mail/Junk --ham ~/Mail/Inbox ~/Mail/Archive",
-            "start: a few hundred of each suffice",
-        ),
-        ("tamis learn --spam < message", "one message, as from a key of your mail program"),
-        (
-            "tamis learn --label work ~/Mail/Work --label lists ~/Mail/Lists",
-            "sort into more than two",
-        ),
-        ("tamis learn --since 2y ~/Maildir", "all folders by their names, without old mail"),
-        ("tamis learn --sent ~/Mail/Sent", "know the people to whom you write"),
-        ("zcat old.mbox.gz | tamis learn --mbox --ham -", "many messages from a pipe"),
-    ]
-
-
-def add_common_options(parser: Parser) -> None:
-    """Add the options that learning shares with forgetting and learning under another label."""
-    parser.add_argument("--mbox", action="store_true", help="standard input is an mbox of many messages")
-    add_log_option(parser)
-    add_store_option(parser)
-    add_quiet_option(parser)
+    import_module("tamis_mail.surfaces.cli.learn_options").configure(parser)
 
 
 def run(out: TextIO, options: Namespace) -> int:
@@ -149,12 +63,17 @@ def run(out: TextIO, options: Namespace) -> int:
             for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
         ]
         _refuse_mail_with_two_labels(labelled_sources)
-    date_filter = None if options.since is None else DateFilter(options.since)
+    date_filter = None if options.since is None else _make_date_filter(options.since)
     status = learn(out, "learn", options, labelled_sources, date_filter) if labelled_sources else 0
     if not sent:
         return status
     sent_status: int = import_module("tamis_mail.surfaces.cli.learn_sent").learn_sent(out, options, sent)
     return max(status, sent_status)
+
+
+def _make_date_filter(since: int) -> DateFilter:
+    date_filter: DateFilter = import_module("tamis_mail.surfaces.cli.since").DateFilter(since)
+    return date_filter
 
 
 def _refuse_unclear_labels(options: Namespace, labelled_paths: Sequence[LabelledPaths]) -> None:
@@ -229,7 +148,7 @@ def learn(
         if label is not UNLABELLED:
             check_label(label)
     prepare_bulk_work()
-    with Sieve.open(options.store, log=not options.no_log) as sieve:
+    with Sieve.open(options.store, log=not options.no_log, bulk=True) as sieve:
         tasks: list[Task] = []
         for is_labelled, group in groupby(labelled_sources, lambda pair: pair[0] is not UNLABELLED):
             if is_labelled:

@@ -7,7 +7,8 @@ from typing import TextIO
 
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox.raw_message import printable
-from tamis_mail.surfaces.cli.learn import add_common_options, learn
+from tamis_mail.surfaces.cli.learn import learn
+from tamis_mail.surfaces.cli.learn_options import add_common_options
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import open_sources
 

@@ -1,22 +1,26 @@
 """Read mail at paths, with a progress line on stderr and a summary per source."""
 
+from __future__ import annotations
+
 import atexit
 import gc
 import os
 import sys
 import time
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from tamis.progress import Line
 from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import RawMessage, Source, open_source
 from tamis_mail.mailbox.raw_message import path_bytes, printable
+from tamis_mail.records import record
 
+TYPE_CHECKING = False  # importing `typing` and `argparse` would take 4 ms
 if TYPE_CHECKING:
+    from argparse import Namespace
     from types import TracebackType
+    from typing import TextIO
 
 __all__ = [
     "SourceReader",
@@ -97,11 +101,11 @@ class SourceReader:
         self.read = 0
         self.done = 0
 
-    def __enter__(self) -> "SourceReader":
+    def __enter__(self) -> SourceReader:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._is_drawn:
             self._line.draw("", 0.0)  # clear the progress bar
@@ -136,7 +140,8 @@ class SourceReader:
         return format_bar(self._command, self.read, share, seconds)
 
 
-class Task(NamedTuple):
+@record(frozen=True, slots=True)
+class Task:
     """A source, and what is to be done with its messages."""
 
     source: Source
