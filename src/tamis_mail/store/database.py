@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     C = TypeVar("C", bound="Connection")
 
 APPLICATION = 0x74616D69  # "tami": identifies a store
-BUSY_SECONDS = 30.0  # a writer waits so long for another writer
+BUSY_SECONDS = 30.0  # a writer waits at most this long for another writer
 # Limits of the time of one statement: when a store is opened and one message is judged, which takes
 # milliseconds, and in other work, such as a check of 10**7 messages, which takes minutes.
 VERDICT_SECONDS = 10.0
@@ -158,7 +158,7 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.commits = 0  # of this connection
+        self.commits = 0  # transactions that this connection has committed
         self.is_immutable = False  # opened without locks: changes by other processes are not seen
         self.clock = _Clock()
         self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
@@ -223,7 +223,7 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 
 def has_store(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a file at a path, or a store at an address; raises an error if it cannot be known."""
+    """Whether there is a file at a path, or a store at an address; raise an error if that cannot be known."""
     if is_address(path):
         return bool(import_module(_REPLICA).has_store(path))
     return is_there(path)

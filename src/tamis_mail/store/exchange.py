@@ -1,9 +1,10 @@
 """Export a store as text, which programs and people can read, and load such a text.
 
-The text has all of the store but the fitted weights. Lines are ASCII, end with a line feed and come in this
-order, so that stores of equal contents have equal text, however they came about. Names are strings of JSON.
-A label is identified by its index among the label lines, from 0. The rest of a message is its weight under
-the other guessed label; its era is the number of prunings before it was learned.
+The text has all of the store but the fitted weights and the log, which is a file of its own. Lines are ASCII,
+end with a line feed and come in this order, so that stores of equal contents have equal text, however they
+came about. Names are strings of JSON. A label is identified by its index among the label lines, from 0. The
+rest of a message is its weight under the other guessed label; its era is the number of prunings before it was
+learned.
 
     tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
@@ -14,7 +15,8 @@ the other guessed label; its era is the number of prunings before it was learned
     features 9f…e2 00a1b2c3d4e5…              by digest: all features of a message, if they are stored; the
                                               features of a long message are divided among several lines
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 0 2 17 17 4711 ab…01                the lines of each kind; the SHA-256 of all lines before
+    end 0 0 2 17 17 4711 ab…01                the number of lines of each kind, in this order; the SHA-256 of
+                                              all lines before
 
 Format 1 has no rows, no dates and no features of messages. It is read, too.
 """
@@ -57,7 +59,7 @@ _BATCH_COUNTS = 1 << 19  # counts that are written at once
 _MAX_SETTINGS = 10_000  # each import from another filter makes one
 _BATCH_MESSAGES = 10_000  # messages whose features are read at once
 _BATCH_FEATURES = 1 << 19  # features of messages that are stored at once
-_MAX_ROWS = 1 << 26  # of lists, all together; a word list of another filter may have millions
+_MAX_ROWS = 1 << 26  # of all lists together; a word list of another filter may have millions
 _MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
 _KINDS = (b"setting", b"row", b"label", b"message", b"features", b"count", b"end")
 _LATER_KINDS = (b"row", b"features")  # not in format 1
@@ -80,7 +82,7 @@ def export(store: Store, file: IO[bytes]) -> None:
     digest = hashlib.sha256()
     numbers = dict.fromkeys(_KINDS[:-1], 0)
     with store.snapshot():
-        for line in _lines(store):
+        for line in _generate_lines(store):
             data = line.encode("ascii")
             kind = data.partition(b" ")[0]
             if kind in numbers:
@@ -91,7 +93,7 @@ def export(store: Store, file: IO[bytes]) -> None:
     file.write(f"end {totals} {digest.hexdigest()}\n".encode("ascii"))
 
 
-def _lines(store: Store) -> Iterator[str]:
+def _generate_lines(store: Store) -> Iterator[str]:
     tokens = ",".join(map(str, versions(store))) or "-"
     decays_and_prunings = f"epoch {store.integer_setting('epoch')} era {store.prunings()}"
     yield f"tamis-store {FORMAT} tokens {tokens} {decays_and_prunings}\n"
@@ -124,14 +126,14 @@ def _lines(store: Store) -> Iterator[str]:
     while batch := list(islice(digests, _BATCH_MESSAGES)):
         for digest, keys in zip(batch, store.feature_reader().find_many(batch), strict=True):
             if keys is not None:
-                yield from _feature_lines(digest, keys)
+                yield from _generate_feature_lines(digest, keys)
     columns = [label.id for label in labels]
     for table in store.count_slices():
         for key, counts in zip(table.keys.tolist(), table.counts[:, columns].tolist(), strict=True):
             yield f"count {key:012x} {' '.join(map(str, counts))}\n"
 
 
-def _feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
+def _generate_feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
     text = keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - KEY_BITS // 8 :].tobytes().hex()
     length = _LINE_FEATURES * KEY_BITS // 4
     for start in range(0, max(len(text), 1), length):
@@ -167,13 +169,13 @@ class _Reader:
         self._format = FORMAT
         self._checksum = hashlib.sha256()
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
-        self._versions: set[int] = set()  # of the tokens, by the first line
+        self._versions: set[int] = set()  # the versions of the tokens that the first line names
         self._labels: list[str] = []
         self._previous = b""  # the name, digest or feature of the line before, to check the order
         self._messages: list[
             tuple[bytes, list[FeatureKeys]]
         ] = []  # digests, and features that are not stored yet
-        self._n_features = 0  # of those messages
+        self._n_features = 0  # number of features in `_messages`
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 

@@ -31,10 +31,10 @@ DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
 _END_OF_LINE = (
-    rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR LF after one more conversion
+    rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR CR LF (converted three times)
 )
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
-_FIRST_END = re.compile(rb"\r?\n")
+_LF_OR_CRLF = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
 _SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
 _NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
@@ -68,7 +68,7 @@ def add_verdict(
     """
     start = _find_block_start(raw)
     if newline is None:
-        end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
+        end = _LF_OR_CRLF.search(raw, start) or _LF_OR_CRLF.search(raw)
         newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
     block = b"".join(
         line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
@@ -101,7 +101,7 @@ def has_verdict_name(name: bytes) -> bool:
 
 
 def _find_block_start(raw: bytes) -> int:
-    """Return the position of the block: after postmarks and continuation lines."""
+    """Return the position of the block: after postmarks, and after lines that begin with a space or tab."""
     lines = _CONTINUATION.match(raw, envelope_end(raw))
     return lines.end() if lines else 0
 
