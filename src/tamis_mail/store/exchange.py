@@ -37,6 +37,7 @@ from tamis_mail.schema import (
     LISTS,
     MAX_BUNDLE_FEATURES,
     MAX_BUNDLE_MESSAGES,
+    MAX_COUNT,
     MAX_DECAYS,
     MAX_LABELS,
     REPLICA_POSITION,
@@ -73,7 +74,7 @@ _MESSAGE = re.compile(
     rb'(?:(-?\d{1,18}|-) )?(".*")\n'
 )
 _FEATURES = re.compile(rb"features ([0-9a-f]{2,128}) ((?:[0-9a-f]{%d})*)\n" % (KEY_BITS // 4))
-_COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,18})+)\n" % (KEY_BITS // 4))
+_COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,19})+)\n" % (KEY_BITS // 4))
 _END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 
 
@@ -300,8 +301,9 @@ class _Reader:
     def _read_label(self, line: bytes) -> None:
         _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
         (label,) = self._parse_strings(name, 1)
-        if not lent.isdigit() or len(lent) > 18:
+        if not lent.isdigit() or len(lent) > 19:
             self._refuse("a label needs its weight and its name")
+        self._refuse_large([int(lent)])
         if self._labels and label <= self._labels[-1]:
             self._refuse(f"the label {label[:60]!r} is out of order")
         if fault := find_label_fault(label):
@@ -383,6 +385,7 @@ class _Reader:
         counts = [int(count) for count in match[2].split()]
         if len(counts) != len(self._labels) or not any(counts):
             self._refuse(f"a feature needs {len(self._labels)} counts, not all zero")
+        self._refuse_large(counts)
         if match[1] <= self._previous:
             self._refuse(f"the feature {match[1].decode()} is out of order")
         self._previous = match[1]
@@ -390,6 +393,10 @@ class _Reader:
         self._counts.append(counts)
         if len(self._keys) * len(counts) >= _BATCH_COUNTS:
             self._add_counts()
+
+    def _refuse_large(self, numbers: list[int]) -> None:
+        if max(numbers) >= MAX_COUNT:
+            self._refuse(f"the number {max(numbers)} is too large, expected less than {MAX_COUNT}")
 
     def _add_counts(self) -> None:
         if self._keys:

@@ -78,10 +78,10 @@ class Event:
 
     time: int  # seconds since 1970
     action: str
-    digest: bytes  # of the message; erased when the message is forgotten, except in that event
+    digest: bytes  # of the message; erased when it is forgotten, except in the event of forgetting it
     label: str  # the verdict, or the label after the event; empty if the message was forgotten
     before: str = ""  # the label before the event
-    probability: float | None = None  # of spam, of a verdict
+    probability: float | None = None  # of spam, if the event is a verdict
     sender: str = ""
     subject: str = ""
     source: str = ""  # the mailbox or the file that the message came from

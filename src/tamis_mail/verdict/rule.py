@@ -91,7 +91,7 @@ class View:
 class Rule:
     """The parameters of the verdict, except the coefficients of features and imported word lists."""
 
-    views: tuple[View, ...]  # as `features.VIEWS_OF[token_version]`
+    views: tuple[View, ...]  # one for each of `features.VIEWS_OF[token_version]`
     patience: float
     acquaintance: float
     spam: float  # minimum probability of a verdict of spam

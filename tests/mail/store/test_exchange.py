@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tamis_mail import schema
 from tamis_mail.schema import Integer, Nullable, Text
 from tamis_mail.store import Store, StoreError, database, exchange, maintenance
 from tamis_mail.store.bundle_arrays import Bundle, pack
+from tamis_mail.store.tables import CountTable
 from tests.mail.store.memory import careless, digest, features, forget, learn, remembered
 
 
@@ -46,6 +48,17 @@ def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) ->
         assert new.message_weight() == 2
         forget(new, range(18))
         assert remembered(new) == {}
+
+
+def test_counts_of_a_store_that_was_decayed_often_are_loaded(tmp_path: Path) -> None:
+    largest = (1 << 62) - 1  # 19 digits
+    with Store(tmp_path / "a") as a, Store(tmp_path / "b") as b:
+        with a.transaction() as writer:
+            writer.add_imported("ham", largest)
+            writer.add(CountTable(np.array([5], np.uint64), np.array([[largest]], np.int64)))
+        exchange.load(b, io.BytesIO(text(a)))
+        assert text(b) == text(a)
+        assert remembered(b) == remembered(a)
 
 
 def test_the_text_does_not_tell_in_what_order_things_were_learned(tmp_path: Path) -> None:
@@ -320,6 +333,14 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a negative count": (
         lambda data: changed(data, b"count", lambda line: line[:18] + b" -1 0 0 1\n"),
         "a feature needs",
+    ),
+    "a count beyond the largest": (
+        lambda data: changed(data, b"count", lambda line: line[:18] + b" 1 1 1 4611686018427387904\n"),
+        "4611686018427387904 is too large, expected less than 4611686018427387904",
+    ),
+    "a weight beyond the largest": (
+        lambda data: changed(data, b"label", lambda line: b'label 9999999999999999999 "ham"\n'),
+        "9999999999999999999 is too large",
     ),
     "another count": (
         lambda data: changed(data, b"count", lambda line: line[:18] + b" 99 1 1 1\n"),
