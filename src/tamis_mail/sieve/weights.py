@@ -176,8 +176,8 @@ def _prepare_fit(
     training, distinct = _make_training(store, rows, pending, features or {})
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
-            f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
-            "(tamis store restore)"
+            f"the store {store.name} is damaged (a message has a feature of an unknown view): restore a "
+            "backup (tamis store restore)"
         )
     if pending is not None and distinct is pending.table.keys and not store.has_counts():
         return fitting.PreparedFit(training, distinct, pending.table.counts, labels, rule, unit), pending

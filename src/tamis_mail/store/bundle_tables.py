@@ -213,7 +213,9 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
             faults.append(f"bundle {bundle_id}: {error}")
         places = [place for _, place in _list_places(connection, bundle_id)]
         if places != list(range(messages)):
-            faults.append(f"bundle {bundle_id} has {messages} messages, and {len(places)} refer to it")
+            faults.append(
+                f"bundle {bundle_id} has {messages} messages, and {len(places)} messages refer to it"
+            )
     return faults
 
 

@@ -106,7 +106,7 @@ def expand_gaps(data: object) -> bytes:
     except zlib.error as error:
         raise bundle_error("its gaps cannot be decompressed") from error
     if not decompressor.eof or decompressor.unused_data:
-        raise bundle_error("a bundle has another length than its parts")
+        raise bundle_error("the length of a bundle differs from that of its parts")
     return HEAD.pack(messages, keys, low_bytes) + data[HEAD.size : begin] + gaps
 
 
@@ -136,7 +136,7 @@ def read_layout(data: bytes) -> Layout:
         raise bundle_error(f"a bundle has {keys} keys and {features} features of messages")
     long_gaps = gaps + features
     if long_gaps > len(data) or len(data) - long_gaps != 4 * data.count(LONG_GAP, gaps, long_gaps):
-        raise bundle_error("a bundle has another length than its parts")
+        raise bundle_error("the length of a bundle differs from that of its parts")
     return Layout(messages, keys, low_bytes, lows, highs, gaps, long_gaps)
 
 

@@ -264,7 +264,7 @@ class _Reader:
                 remaining = remaining[end:].removeprefix(" ")
         strings = [value for value in values if isinstance(value, str) and _is_text(value)]
         if remaining or len(values) != number or len(strings) != number:
-            self._refuse(f"has no {number} strings of JSON where they belong")
+            self._refuse(f"expected {number} strings of JSON")
         return strings
 
     def _read_setting(self, line: bytes) -> None:
@@ -296,7 +296,7 @@ class _Reader:
         if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
             self._refuse(fault)
         if not self._writer.add_row(table, row):
-            self._refuse(f"the list {table} has two rows of one key")
+            self._refuse(f"the list {table} has two rows with the same key")
 
     def _read_label(self, line: bytes) -> None:
         _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
@@ -412,7 +412,7 @@ class _Reader:
         }
         if not match or list(map(int, match[1].split())) != list(numbers.values()):
             expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
-            self._refuse(f"does not say {expected}, as there are: get it again")
+            self._refuse(f"expected the numbers of lines before this one ({expected}): get the file again")
         if match[2].decode() != self._checksum.hexdigest():
             self._refuse("the checksum differs: the file was changed in transfer, get it again")
         if self._file.read(1):

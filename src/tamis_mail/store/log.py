@@ -347,7 +347,9 @@ class EventLog:
         return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") in (0, APPLICATION)
 
     def _foreign_error(self) -> LogError:
-        return LogError(f"{self.path} is not a log of tamis, and would be the place of it: move it away")
+        return LogError(
+            f"{self.path} is not a log of tamis, and the log would be written there: move it away"
+        )
 
     def _describe_damage(self, fault: str) -> str:
         return f"the log {self.path} is damaged ({fault}): tamis log --clear deletes it; the store is sound"

@@ -255,7 +255,8 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
             )
             if largest * factor >= MAX_COUNT // 2:
                 raise StoreError(
-                    f"the store {one.name} has counts too large to be merged, times {factor}: decay it less"
+                    f"the store {one.name} has counts too large to be merged (they would be multiplied by "
+                    f"{factor}): learn its mail into a new store, and merge that"
                 )
         columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
@@ -550,15 +551,19 @@ def _find_bad_references(connection: sqlite3.Connection) -> list[str]:
     overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
         AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
     queries = {
-        "shelves of no run": outside,
+        "shelves that belong to no run": outside,
         "pairs of runs on the same shelves": overlapping,
-        "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
-        "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
-        "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
+        "messages without a label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
+        "messages without a source": (
+            "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)"
+        ),
+        "runs with more labels than the store": (
+            "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)"
+        ),
         "features of messages that are not in the journal": (
             "SELECT count(*) FROM message WHERE digest NOT IN (SELECT digest FROM journal)"
         ),
-        "messages of no bundle": (
+        "messages whose bundle is missing": (
             "SELECT count(*) FROM message WHERE bundle IS NOT NULL AND bundle NOT IN (SELECT id FROM bundle)"
         ),
         "labels that are not numbered from 0": (
@@ -583,10 +588,15 @@ def _compare_journal(store: Store) -> list[str]:
             journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + other_weight)
     totals = {label.name: (label.messages, label.weight) for label in store.labels()}
     return [
-        f"label {name!r} says {totals.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
+        f"label {name!r} claims {_format_total(*totals.get(name, (0, 0)))}, and the journal has "
+        f"{_format_total(*journal[name])}"
         for name in sorted(journal)
         if totals.get(name, (0, 0)) != journal[name]
     ]
+
+
+def _format_total(messages: int, weight: int) -> str:
+    return f"{messages} messages with the weight {weight}"
 
 
 def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
@@ -609,7 +619,7 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
     if negative_features > _MAX_FAULTS:
         faults.append(f"there are {negative_features} features with counts below zero")
     faults += [
-        f"label {label.name!r} says {label.features} features, its counts add up to {total}"
+        f"label {label.name!r} claims {label.features} features, and its counts add up to {total}"
         for label, total in zip(labels, features.tolist(), strict=True)
         if label.features != total
     ]

@@ -263,8 +263,8 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT address, received, wrote FROM correspondent")
     stored = {address: (received_count, wrote_count) for address, received_count, wrote_count in rows}
     return [
-        f"correspondent {ascii(name)[:60]} says {stored.get(name, (0, 0))}, "
-        f"the sent messages {counts.get(name, (0, 0))}"
+        f"correspondent {ascii(name)[:60]} has the numbers {stored.get(name, (0, 0))} of sent messages to it "
+        f"and from it, expected {counts.get(name, (0, 0))}"
         for name in sorted(counts.keys() | stored.keys())
         if counts.get(name) != stored.get(name)
     ][:_MAX_FAULTS]

@@ -201,7 +201,7 @@ class PostgresqlRows:
                 self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], commit_id))
         position = self._find_position()
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
         return position
 
     def begin(self, seconds: float) -> Position:

@@ -204,7 +204,7 @@ class RedisRows:
             keys = [self._head, self._rows, self._log]
             position = self._read_head(self._create_store(keys, [token_bytes(COMMIT_ID_BYTES), _FORMAT]))
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
         return position
 
     def begin(self, seconds: float) -> Position:

@@ -211,7 +211,7 @@ BAD_ROWS = {
     "too few values": (b'["fruit", "a"]', "a row of fruit needs name, number"),
     "no text": (b'["fruit", "\\ud800", 1]', "a row of fruit needs name, number"),
     "a number out of range": (b'["fruit", "a", 10]', "fruit.number is 10, expected a whole number"),
-    "the same key": (b'["fruit", "apple", 1]', "two rows of one key"),
+    "the same key": (b'["fruit", "apple", 1]', "two rows with the same key"),
 }
 
 
@@ -346,7 +346,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: changed(data, b"count", lambda line: line[:18] + b" 99 1 1 1\n"),
         "checksum differs",
     ),
-    "a line less": (lambda data: changed(data, b"count", lambda line: b""), "does not say"),
+    "a line less": (lambda data: changed(data, b"count", lambda line: b""), "expected the numbers of lines"),
 }
 
 
