@@ -138,7 +138,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
 def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
     """Return the score of a verdict and the score from which mail is spam, as log-odds that fit the label."""
     spam = verdict.label == "spam"
-    threshold = round(log(required / max(1 - required, 1e-9)), 2)
+    threshold = round(log(max(required, 1e-300) / max(1 - required, 1e-9)), 2)
     # The score of other mail stays below the required score, also after rounding.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     if verdict.listed:  # other programs filter by the score, so it must agree with the label
