@@ -37,6 +37,7 @@ _REPLICA = "tamis_mail.store.replica"  # imported for stores on servers only
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
+_MISSING = "there is no store at {}: learn some mail first (tamis learn --help)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
 # The digest of the schema after all migrations; to compute it in each process would take a millisecond.
@@ -258,7 +259,7 @@ def open_file(
     if exists and not _may_be_store(real_path, path):
         raise StoreError(_FOREIGN.format(path))
     if not exists and (readonly or not create):
-        raise StoreError(f"there is no store at {path}: learn some mail first (tamis learn --help)")
+        raise StoreError(_MISSING.format(path))
     folder = os.path.dirname(real_path)
     writable = os.access(real_path if exists else folder, os.W_OK) and os.access(folder, os.W_OK)
     if not exists and not os.path.isdir(folder):
@@ -288,7 +289,7 @@ def open_file(
             if writable:
                 _upgrade(connection, path)
             else:
-                _create_temporary_tables(connection)
+                _create_temporary_tables(connection, path)
             if readonly:
                 connection.execute("PRAGMA query_only = ON")
         except BaseException:
@@ -436,12 +437,14 @@ def _upgrade(connection: Connection, path: object) -> None:
                 connection.execute("INSERT INTO migration VALUES (?, ?)", (name, int(time.time())))
 
 
-def _create_temporary_tables(connection: sqlite3.Connection) -> None:
+def _create_temporary_tables(connection: sqlite3.Connection, path: object) -> None:
     """Create the tables that an older store without write permission lacks, empty and in memory."""
     applied = _list_applied(connection)
+    if not applied:  # the file is empty, as while another process creates a store in it
+        raise StoreError(_MISSING.format(path))
     connection.execute("PRAGMA temp_store = MEMORY")
     for name, script in MIGRATIONS.items():
-        if applied and name not in applied:
+        if name not in applied:
             for statement in map(str.strip, _statements(script)):
                 if statement.startswith("CREATE TABLE "):  # an index of an empty table is not needed
                     connection.execute(statement.replace("TABLE", "TEMPORARY TABLE", 1))
