@@ -28,7 +28,8 @@ class CountedMessages:
     """The counts of some messages, and the packed features of those that are to be stored."""
 
     table: CountTable
-    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    # For each bundle in order: its number of messages, and their packed features (None if they are too many).
+    bundles: list[tuple[int, bytes | None]]
     dates: list[int | None]  # of the messages in `bundles`
 
 

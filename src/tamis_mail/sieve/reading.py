@@ -39,7 +39,8 @@ class ReadMessages:
     # knows, and copies of an earlier message here.
     places: list[int]
     dates: list[int | None]  # of the messages at `places`
-    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    # For each bundle in order: its number of messages, and their packed features (None if they are too many).
+    bundles: list[tuple[int, bytes | None]]
     parts: list[Part]  # the features of the messages of each bundle
     features: dict[bytes, PlaceInPart]  # digest → where the features of the message are
 

@@ -85,11 +85,11 @@ class Contributions:
     """What the features, the length of the headers and the intercept add to the log-odds of one message."""
 
     features: NDArray[np.float64]  # (features,)
-    spam: NDArray[np.float64]  # (features,): weight of the learned spam that has the feature
-    ham: NDArray[np.float64]  # (features,): weight of the other learned mail that has the feature
+    spam: NDArray[np.float64]  # (features,): the number of spam messages that have the feature
+    ham: NDArray[np.float64]  # (features,): the number of other messages that have the feature
     header_length: float
     intercept: float
-    n_spam: float  # weight of all learned spam
+    n_spam: float  # the numbers of all spam and of all other messages; earlier and guessed ones count less
     n_ham: float
 
 

@@ -102,7 +102,7 @@ class HeldOut:
     """The scores of messages, each by the counts of all others."""
 
     scores: Floats  # (messages, views + 1): of the views, without centres, and the factor of the intercept
-    presences: Floats  # (messages, views): by how much each score is less if the centre is 1
+    presences: Floats  # (messages, views): by how much each score is smaller if the centre is 1
 
     def find_centres(self, is_spam: NDArray[np.bool_], weights: Floats) -> Floats:
         """(views,): find the centres at which the mean scores of spam and of other mail sum to zero.

@@ -100,6 +100,7 @@ class Verdict:
     def strongest(self) -> tuple[Evidence, ...]:
         """At least the 20 strongest contributions, and the 20 strongest without n-grams, strongest first.
 
-        It is all of the evidence, unless `Sieve.sort_batch` has computed these, which takes less time.
+        It is all of the evidence, unless `Sieve.sort_batch` has computed these, which takes less time; then
+        contributions of 0 are left out.
         """
         return self.evidence if self._strongest is None else self._strongest
