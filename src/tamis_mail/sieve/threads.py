@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     _Job = tuple["_Result", Callable[..., Any], tuple[Any, ...]]
 
 
-# Raised where results are still read, instead of a wait without end.
+# The message of the error that a reader of results gets, who would otherwise wait without end.
 _STOPPED = (
     "the job was not run: its threads were stopped, because the filter was closed or another job failed"
 )

@@ -370,6 +370,8 @@ class _Reader:
     def _store_features(self) -> None:
         features = [np.concatenate(parts) for _, parts in self._messages]
         for (digest, _), keys in zip(self._messages, features, strict=True):
+            if len(keys) > MAX_BUNDLE_FEATURES:
+                self._refuse(f"the message {digest.hex()} has more than {MAX_BUNDLE_FEATURES} features")
             if not bool(np.all(keys[1:] > keys[:-1])):
                 self._refuse(f"the features of the message {digest.hex()} are not in ascending order")
         for begin, end in divide([len(keys) for keys in features]):

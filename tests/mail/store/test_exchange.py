@@ -130,6 +130,18 @@ def test_the_features_of_a_long_message_are_on_several_lines(
         assert maintenance.check(new) == []
 
 
+def test_a_message_with_more_features_than_a_bundle_has_is_refused(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = max(len(features(number)) for number in range(18))
+    with Store(tmp_path / "new") as new:
+        monkeypatch.setattr(exchange, "MAX_BUNDLE_FEATURES", most - 1)
+        with pytest.raises(StoreError, match=f"has more than {most - 1} features; nothing was loaded"):
+            exchange.load(new, io.BytesIO(text(store)))
+        monkeypatch.setattr(exchange, "MAX_BUNDLE_FEATURES", most)
+        assert exchange.load(new, io.BytesIO(text(store))) == 18
+
+
 def seal(lines: list[bytes]) -> bytes:
     """An export of these lines, with the right last line."""
     kinds = Counter(line.partition(b" ")[0] for line in lines)
