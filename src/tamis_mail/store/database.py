@@ -288,8 +288,10 @@ def open_file(
             refuse_other_objects(connection, path)
             if writable:
                 _upgrade(connection, path)
-            else:
-                _create_temporary_tables(connection, path)
+            elif _list_applied(connection):
+                _create_temporary_tables(connection)
+            else:  # the file is empty, as while another process creates a store in it
+                raise StoreError(_MISSING.format(path))
             if readonly:
                 connection.execute("PRAGMA query_only = ON")
         except BaseException:
@@ -437,11 +439,9 @@ def _upgrade(connection: Connection, path: object) -> None:
                 connection.execute("INSERT INTO migration VALUES (?, ?)", (name, int(time.time())))
 
 
-def _create_temporary_tables(connection: sqlite3.Connection, path: object) -> None:
+def _create_temporary_tables(connection: sqlite3.Connection) -> None:
     """Create the tables that an older store without write permission lacks, empty and in memory."""
     applied = _list_applied(connection)
-    if not applied:  # the file is empty, as while another process creates a store in it
-        raise StoreError(_MISSING.format(path))
     connection.execute("PRAGMA temp_store = MEMORY")
     for name, script in MIGRATIONS.items():
         if name not in applied:

@@ -133,7 +133,7 @@ class EventLog:
     # Writing.
 
     def append(self, events: Sequence[Event], *, erase: Iterable[bytes] = ()) -> Sequence[int]:
-        """Erase some messages from the events, write new events, and return the numbers of the new ones.
+        """Erase the events of some messages, write events, and return the numbers of these.
 
         It is one transaction. A file that SQLite finds damaged is renamed (`.damaged` is appended), the
         events are written to a new log, and LogError says so.
