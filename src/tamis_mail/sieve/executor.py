@@ -111,14 +111,17 @@ class Executor:
         return self._run_in_pool
 
     def _run_in_pool(self, job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             raise AssertionError("a job was submitted after the pool was closed")
         try:
-            yield from self._pool.map(job, inputs)
+            yield from pool.map(job, inputs)
         except GeneratorExit:  # the caller stops early; the pool stays usable
             raise
         except BaseException:  # an interrupt, or a job that failed: the results of other jobs are not needed
-            self.close(at_once=True)
+            pool.close(at_once=True)
+            if self._pool is pool:
+                self._pool = None
             raise
 
     def close(self, *, at_once: bool = False) -> None:

@@ -28,7 +28,8 @@ class CountedMessages:
     """The counts of some messages, and the packed features of those that are to be stored."""
 
     table: CountTable
-    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    # For each bundle in order: its number of messages, and their packed features (None if they are too many).
+    bundles: list[tuple[int, bytes | None]]
     dates: list[int | None]  # of the messages in `bundles`
 
 
@@ -91,7 +92,7 @@ def count_and_pack(
     token_version: int,
     are_added: Sequence[bool],
 ) -> CountedMessages:
-    """Sum the changes of counts of messages in canonical form, and pack the features of those to be added."""
+    """Sum what messages in canonical form change in the counts; pack the features of the added messages."""
     dates: list[int | None] = []
     features = extract_features(messages, token_version, dates)
     added = [keys for keys, is_added in zip(features, are_added, strict=True) if is_added]
@@ -109,7 +110,7 @@ def count_and_pack(
 def count(
     messages: Sequence[bytes], changes: Sequence[Change], labels: int, token_version: int
 ) -> CountTable:
-    """Sum the changes of counts of messages in canonical form."""
+    """Sum what messages in canonical form change in the counts."""
     return CountTable.sum_messages(extract_features(messages, token_version), changes, labels)
 
 
@@ -170,7 +171,7 @@ def judge_features(
     offsets: NDArray[np.float64] | None = None,
     cache: RunCache | None = None,
 ) -> list[Judgement]:
-    """Judge messages by their features; without guesses, by labelled mail only."""
+    """Judge messages by their features; with `with_guesses=False`, by labelled mail only."""
     rule = Rule.of(store)
     if not with_guesses:
         rule = replace(rule, guessed=0.0)

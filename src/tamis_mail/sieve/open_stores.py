@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OpenStore:
-    """An open store with a cache of its runs, which is cleared when the store has changed."""
+    """An open store with a cache of its runs, which `snapshot` clears if the store has changed."""
 
     def __init__(self, store: VerdictStore) -> None:
         self.store = store
@@ -35,7 +35,7 @@ class OpenStore:
             yield
 
 
-class _Opened:
+class _StoreAtPath:
     """The store at a path, and what verdicts read: this store, or an overlay of it and the site's."""
 
     def __init__(self, own: Store, judging: OpenStore) -> None:
@@ -43,7 +43,7 @@ class _Opened:
         self.judging = judging
 
     @classmethod
-    def open_path(cls, path: str) -> _Opened:
+    def open_path(cls, path: str) -> _StoreAtPath:
         own = Store(path, readonly=True)
         try:
             overlay = None
@@ -62,7 +62,7 @@ class _Opened:
 class _ThreadStores(threading.local):
     """The stores that a thread keeps open, by path; None if a store is closed after each job."""
 
-    stores: dict[str, _Opened] | None = None
+    stores: dict[str, _StoreAtPath] | None = None
 
 
 _thread = _ThreadStores()
@@ -81,14 +81,14 @@ def keep_stores_open() -> Iterator[None]:
 
 
 @contextmanager
-def open_store(path: str) -> Iterator[_Opened]:
+def open_store(path: str) -> Iterator[_StoreAtPath]:
     """Open a store, or take the open one of this thread; all reads in the block see one state of it."""
     stores = _thread.stores
     if stores is None:
-        opened = _Opened.open_path(path)
+        opened = _StoreAtPath.open_path(path)
     elif path in stores:
         opened = stores[path]
     else:
-        opened = stores[path] = _Opened.open_path(path)
+        opened = stores[path] = _StoreAtPath.open_path(path)
     with closing(opened) if stores is None else nullcontext(), opened.judging.snapshot():
         yield opened

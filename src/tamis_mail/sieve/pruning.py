@@ -1,11 +1,11 @@
 """Prune by effect: drop words and pairs of words that hardly change verdicts.
 
 The score of a view is a mean of weights, to which an unknown feature contributes zero. So dropping features
-of absolute weight at most e changes the score by at most e, and the log-odds by at most e times the scales of
-the pruned views. Only features with at most the weight of one message are dropped: those that were seen once,
-or more often before decays. A common word of weight zero must stay, or it would seem rare when it comes
-again. Headers stay, because they measure how familiar a message is. The fitted weights stay, too, because
-the bound is computed with them.
+of absolute weight at most e changes the score by at most e, and the log-odds by at most e times the sum of
+the scales of the pruned views. Only features whose total weight is at most that of one message learned now
+are dropped: those that were seen once, or more often before decays. A common word of weight zero must stay,
+or it would seem rare when it comes again. Headers stay, because they measure how familiar a message is. The
+fitted weights stay, too, because the bound is computed with them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from tamis_mail.verdict.rule import list_comparisons, sides
 def prune(
     store: Store, bound: float, progress: maintenance.Progress | None = None
 ) -> maintenance.PruningSummary:
-    """Drop words and pairs seen once; all of them change the log-odds of a message by at most `bound`."""
+    """Drop rare words and pairs; together, they change the log-odds of a message by at most `bound`."""
     if not bound > 0:
         raise ValueError(f"the bound is {bound}: give log-odds above 0, such as 0.5")
     rule, message_weight = Rule.of(store), store.message_weight()

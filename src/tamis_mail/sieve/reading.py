@@ -35,10 +35,12 @@ class ReadMessages:
     token_version: int
     digests: list[bytes]
     headings: list[Heading]  # of all messages; empty if they were not asked for
-    # The indices of the messages with features, in ascending order: neither copies nor known messages.
+    # The indices of the messages whose features were read, in ascending order: all but those that the store
+    # knows, and copies of an earlier message here.
     places: list[int]
     dates: list[int | None]  # of the messages at `places`
-    bundles: list[tuple[int, bytes | None]]  # (messages, packed features), one after the other
+    # For each bundle in order: its number of messages, and their packed features (None if they are too many).
+    bundles: list[tuple[int, bytes | None]]
     parts: list[Part]  # the features of the messages of each bundle
     features: dict[bytes, PlaceInPart]  # digest → where the features of the message are
 
@@ -102,7 +104,7 @@ def find_new_places(digests: Sequence[bytes], known: set[bytes]) -> list[int]:
 
 
 def locate_features(digests: Sequence[bytes], parts: Sequence[Part]) -> dict[bytes, PlaceInPart]:
-    """Return where the features of each message are; the parts have those of all messages in order."""
+    """Return where the features of each message are, given parts that have the messages in this order."""
     located: dict[bytes, PlaceInPart] = {}
     remaining = iter(digests)
     for part in parts:

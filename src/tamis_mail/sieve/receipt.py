@@ -14,8 +14,8 @@ class Receipt:
     """The outcome for one message."""
 
     action: str  # learned, moved, known, guessed, ignored, forgotten or unknown
-    label: str | None  # after the call; None if it has none
-    before: str | None  # the label before the call; None if it had none
+    label: str | None  # the message's label after the call; None if it has none
+    before: str | None  # its label before the call; None if it had none
     digest: bytes
     # The journal entries before and after, if they differ.
     old: Entry | None = field(default=None, compare=False, repr=False)

@@ -97,7 +97,7 @@ class Recorder:
         """Return the events of changes of the store, and the digests of messages to erase from older events.
 
         The sender and the subject of an event are those of the bytes or the heading in the change or, if it
-        has neither, of the newest event of the message. They are empty if the message is forgotten.
+        has neither, of the newest learning event of the message. They are empty if the message is forgotten.
         """
         forgotten: set[bytes] = set()
         events: list[Event] = []
@@ -107,7 +107,7 @@ class Recorder:
             logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
             if logged and self._is_on():
                 events += [
-                    _event(receipt, self._find_heading(receipt, raw), source) for receipt, raw in logged
+                    _make_event(receipt, self._find_heading(receipt, raw), source) for receipt, raw in logged
                 ]
         return events, forgotten
 
@@ -119,17 +119,19 @@ class Recorder:
         `is_wanted` is called before they are committed to the log; if it returns false, nothing is written.
         """
         if forgotten:
-            self.flush()  # verdicts on them that are not written yet would name them later
+            self.flush()  # a verdict that is not written yet would name a forgotten message later
         if events or forgotten:
             self._write(events, forgotten, is_wanted)
 
     def _find_heading(self, receipt: Receipt, raw: bytes | Heading | None) -> Heading:
         if receipt.action == FORGOTTEN:
             return Heading("", "")
-        return read_heading(raw) if isinstance(raw, bytes) else raw or self._recall(receipt.digest)
+        if isinstance(raw, bytes):
+            return read_heading(raw)
+        return raw or self._find_logged_heading(receipt.digest)
 
-    def _recall(self, digest: bytes) -> Heading:
-        """Return the heading in the newest event of a message, empty if there is no event."""
+    def _find_logged_heading(self, digest: bytes) -> Heading:
+        """Return the heading in the newest learning event of a message, empty if there is none."""
         try:
             events = self.log.find_history(digest) if self.log.exists() else []
         except LogError as error:
@@ -145,7 +147,7 @@ class Recorder:
         if self._is_on():
             numbers = self._write(
                 [
-                    _event(receipt, _heading(event, messages), event.source, event.number)
+                    _make_event(receipt, _choose_heading(event, messages), event.source, event.number)
                     for event, receipt in zip(events, receipts, strict=True)
                 ]
             )
@@ -220,13 +222,13 @@ def identify(raw: bytes) -> Identity:
     return Identity(digest(plain), *read_heading(raw, plain))
 
 
-def _heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
+def _choose_heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
     """Return the heading of an event or, if it was erased, that of its message."""
     heading = Heading(event.sender, event.subject)
     return heading if any(heading) else read_heading(messages.get(event.digest, b""))
 
 
-def _event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
+def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
     """Make the event of a change of the store."""
     old, new = receipt.old, receipt.new
     # Positional arguments take a third of the time of named ones.

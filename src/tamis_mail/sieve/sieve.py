@@ -108,7 +108,7 @@ class Sieve:
         self.store = store
         self._executor = Executor(store.token_version)
         self._open_store: OpenStore | None = None  # for `sort_batch`
-        self._overlay: Overlay | None = None  # of the store on a site's, if the address names one
+        self._overlay: Overlay | None = None  # of this store and a site's store, if the address names one
         if is_address(store.path_name):
             self._overlay = import_module("tamis_mail.store.overlay").open_overlay(store)
         self._recorder = Recorder(store.path_name, lambda: log and self.store.is_log_on())
@@ -222,7 +222,8 @@ class Sieve:
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest by its stored features; raise StoreError if it has none.
 
-        A message that is not in the journal is unknown. Sent messages are not forgotten here.
+        The receipt of a message that is not in the journal has the action "unknown". The recipients of a sent
+        message stay recorded.
         """
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
@@ -234,8 +235,8 @@ class Sieve:
         """Move the message with this digest to another label, by its stored features.
 
         Its weight and time are those of a message that is learned now; features that pruning dropped are not
-        counted again. A message that is not in the journal is unknown; StoreError is raised for one whose
-        features are not stored.
+        counted again. The receipt of a message that is not in the journal has the action "unknown";
+        StoreError is raised for a message whose features are not stored.
         """
         check_label(label)
         with self.store.transaction() as writer:
@@ -255,7 +256,7 @@ class Sieve:
             return _weights().fit_store(self.store, writer) is not None
 
     def write_rule(self, rule: Rule | None) -> None:
-        """Write a rule, or None for the default, as the prior of the weights, and fit these again."""
+        """Write a rule as the prior of the weights (None: the default rule), and fit the weights again."""
         with self.store.transaction() as writer:
             writer.write_setting("rule", "" if rule is None else rule.to_json())
             _weights().fit_store(self.store, writer)

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     _Job = tuple["_Result", Callable[..., Any], tuple[Any, ...]]
 
 
+# The message of the error that a reader of results gets, who would otherwise wait without end.
+_STOPPED = (
+    "the job was not run: its threads were stopped, because the filter was closed or another job failed"
+)
+
+
 class _Result:
     """The result of a job, for which one thread waits. Importing `concurrent.futures` would take 4 ms."""
 
@@ -41,6 +47,11 @@ class _Result:
             self._error = error
         self._lock.release()
 
+    def drop(self) -> None:
+        """Record that the job will not run."""
+        self._error = RuntimeError(_STOPPED)
+        self._lock.release()
+
     def wait(self) -> Any:
         """Wait for the end of the job; return its result or raise its error."""
         self._lock.acquire()
@@ -55,6 +66,7 @@ class Threads:
     def __init__(self, size: int) -> None:
         self._size = size
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._is_closed = False
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(size)]
         for thread in self._threads:
             thread.start()
@@ -62,13 +74,19 @@ class Threads:
         atexit.register(self.close, at_once=True)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the threads: after all jobs or, with `at_once`, after those that are running."""
+        """Stop the threads: after all jobs or, with `at_once`, after those that are running.
+
+        To read the result of a job that did not run raises RuntimeError.
+        """
         atexit.unregister(self.close)
+        self._is_closed = True
         while at_once:
             try:
-                self._queue.get_nowait()
+                item = self._queue.get_nowait()
             except Empty:
                 break
+            if item is not None:
+                item[0].drop()
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -82,6 +100,8 @@ class Threads:
         function = find_job(job)
         waiting: deque[_Result] = deque()
         for arguments in inputs:
+            if self._is_closed:
+                raise RuntimeError(_STOPPED)
             result = _Result()
             self._queue.put((result, function, arguments))
             waiting.append(result)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tamis_mail.store.feature_sums import PendingSum
     from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 
-    Item = tuple[bytes | None, bytes, Change]  # digest (None: subtract it), canonical bytes, change
+    # The digest of a message (None if it is subtracted), its canonical bytes, what changes in the counts.
+    Item = tuple[bytes | None, bytes, Change]
 
 
 class Transaction:
@@ -42,14 +43,14 @@ class Transaction:
         self._token_version = store.token_version()
         self._now = int(time.time())
         self._work: list[Item] = []  # messages that workers count
-        self._bytes = 0  # in the messages of `_work` that are added
+        self._bytes = 0  # total length of the messages of `_work` that are added
         self._pruned: list[Item] = []  # messages that workers count, to subtract them from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
         # Features of new messages that were read before the transaction, and what each message adds.
         self._parts: list[tuple[Part, Change]] = []
-        self._features: dict[bytes, PlaceInPart] = {}  # digest of such a message → its place in a part
+        self._features: dict[bytes, PlaceInPart] = {}  # digest of a new message → its place in a part
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Learn a message under a label; subtract it from another one, under which it is known."""
@@ -129,7 +130,7 @@ class Transaction:
         return Receipt("guessed", label, None, digest, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
-        """Forget a message, also as a sent one."""
+        """Forget a message that was learned or guessed, sent, or both."""
         plain = canonical(raw)
         was_sent = people.remove_sent(self._store, compute_digest(plain))
         receipt = self.unlearn(plain)
@@ -148,7 +149,8 @@ class Transaction:
     def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
         """Restore an earlier journal entry of a message.
 
-        If the message is in the journal, with stored features, these suffice; otherwise `raw` is needed.
+        If the message is in the journal, and its features are stored, these suffice; otherwise `raw` is
+        needed.
         """
         old = self._store.find_entry(entry.digest)
         keys = self._find_stored(old) if old else None

@@ -1,10 +1,10 @@
 """Fit the weights of a store to its messages, when that is due, and write them.
 
 They are fitted when the number of learned messages passes a size of a fixed schedule (12, 13, …, 40, 42, 44,
-…, each a twentieth more than the one before), after a transaction that removes or moves messages, if there
-are weights, and by `tamis tune`. A fit depends only on the learned messages and the counts, not on their
-order. So after `forget` a store has the weights that a store without that message would get if it were
-fitted now.
+…, each a twentieth, but at least 1, more than the one before), after a transaction that removes or moves
+messages, if there are weights, by `tamis tune`, and after maintenance that deletes them. A fit depends only
+on the learned messages and the counts, not on their order. So after `forget` a store has the weights that a
+store without that message would get if it were fitted now.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -176,8 +176,8 @@ def _prepare_fit(
     training, distinct = _make_training(store, rows, pending, features or {})
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
-            f"the store {store.name} is damaged (a message has a feature of no view): restore a backup "
-            "(tamis store restore)"
+            f"the store {store.name} is damaged (a message has a feature of an unknown view): restore a "
+            "backup (tamis store restore)"
         )
     if pending is not None and distinct is pending.table.keys and not store.has_counts():
         return fitting.PreparedFit(training, distinct, pending.table.counts, labels, rule, unit), pending

@@ -1,9 +1,9 @@
 """Read the bundles of a store, remove messages from them and combine small ones.
 
-Learning one message writes a bundle of one message. When the eight newest bundles have fewer than 8 messages
-each, they are combined into one bundle, and likewise when they have fewer than 64 messages each. So a store
-has few small bundles. The features of messages that are learned one by one are rewritten five times on
-average, and at most nine times. The order of the messages in a bundle has no meaning.
+Learning one message writes a bundle of one message. When the eight newest bundles, or more, have fewer than 8
+messages each, they are combined, and likewise when they have fewer than 64 messages each. So a store has few
+small bundles. The features of messages that are learned one by one are rewritten five times on average, and
+at most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
@@ -20,9 +20,9 @@ from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, mer
 from tamis_mail.store.bundles import bundle_error, refuse_place_outside_bundle
 from tamis_mail.store.database import StoreError
 
-_MIN_COMBINED = 8  # small bundles are combined if there are at least so many
+_MIN_COMBINED = 8  # small bundles are combined if there are at least this many
 _SMALL_SIZES = (8, 64)  # a bundle with fewer messages is small; each limit is tried in turn
-_CACHED = 4  # the number of bundles that a reader keeps in memory
+_MAX_CACHED = 4  # the number of bundles that a reader keeps in memory
 
 StoredBundle = tuple[int, object, object]  # a row of `bundle`: id, number of messages, bytes
 
@@ -40,7 +40,7 @@ class BundleReader:
         if bundle_id is None:
             return None
         if bundle_id not in self._bundles:
-            if len(self._bundles) >= _CACHED:
+            if len(self._bundles) >= _MAX_CACHED:
                 self._bundles.pop(next(iter(self._bundles)))
             self._bundles[bundle_id] = _read(self._connection, bundle_id)
         bundle = self._bundles[bundle_id]
@@ -79,8 +79,8 @@ def choose_messages(
 ) -> list[MessageRow]:
     """Return the messages of some labels that have stored features, in the order of digests.
 
-    `choose` is given the column of the label of each of these messages, and returns the indices, in ascending
-    order, of those that are returned.
+    `choose` is given the column of the label of each of these messages, and returns the indices of those to
+    return, in ascending order.
     """
     _refuse_bad_values(connection, "message", TABLES["message"])
     _refuse_bad_values(connection, "journal", ("label", "weight"))
@@ -191,7 +191,7 @@ def combine_all(connection: sqlite3.Connection) -> None:
 
 
 def drop_keys(connection: sqlite3.Connection, dropped: NDArray[np.uint64]) -> None:
-    """Remove keys, in ascending order, from all stored features."""
+    """Remove keys from all stored features; `dropped` is in ascending order."""
     if not len(dropped):
         return
     for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
@@ -213,12 +213,17 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
             faults.append(f"bundle {bundle_id}: {error}")
         places = [place for _, place in _list_places(connection, bundle_id)]
         if places != list(range(messages)):
-            faults.append(f"bundle {bundle_id} has {messages} messages, and {len(places)} refer to it")
+            faults.append(
+                f"bundle {bundle_id} has {messages} messages, and {len(places)} messages refer to it"
+            )
     return faults
 
 
 def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], seed: int) -> list[int]:
-    """Return for each label the weighted sum of the fingerprints of all stored features, modulo 2**64."""
+    """Return for each label the sum of the fingerprints of all stored features, modulo 2**64.
+
+    A fingerprint is multiplied by the weight of the message that has the feature.
+    """
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}
     for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():

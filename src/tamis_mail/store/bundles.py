@@ -11,9 +11,9 @@ messages it is 2.6, and with 512 it is 2.5.
     4 per message   number of its features
     low parts       of all keys
     high parts      of all keys, in unary: bit h + i is set if key number i has the high part h
-    1 per feature   of a message: how many indices lie between its index and the next lower one of the
-                    message; 255 for 255 and more (a long gap)
-    4 per long gap  this number
+    1 per feature   of a message, its gap: how many indices lie between its index and the next lower one of
+                    the message, or below the first; 255 if there are 255 or more (a long gap)
+    4 per long gap  the number of these indices
 
 Numbers are little-endian, and the lowest bit of a byte is the first. This module reads one message in plain
 Python; `bundle_arrays` reads and writes bundles in NumPy.
@@ -71,14 +71,14 @@ def divide(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def choose_low_bytes(keys: int) -> int:
-    """Choose the number of bytes of the low part that makes a bundle of so many keys shortest."""
+    """Choose the number of bytes of the low part with which a bundle of this number of keys is shortest."""
     return min(LOW_BYTES, key=lambda size: 8 * size * keys + (1 << KEY_BITS - 8 * size))
 
 
 def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:
-    """Return the bytes of a bundle; `parts` are those between head and gaps, and the gaps are compressed."""
-    # Huffman codes alone: to search for repeated sequences, which are rare in gaps, would take twice the time
-    # and make bundles 3 % shorter.
+    """Return the bytes of a bundle; `parts` are those between head and gaps. The gaps are compressed here."""
+    # By Huffman codes alone: a search for repeated sequences, which are rare in gaps, would take twice the
+    # time and make bundles 3 % shorter.
     packed = _compress_by_zlib(gaps) if core is None else core.mail.compress_bytes(gaps)
     return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
 
@@ -91,7 +91,7 @@ def _compress_by_zlib(gaps: bytes) -> bytes:
 
 
 def expand_gaps(data: object) -> bytes:
-    """Return a bundle with its gaps decompressed; raise StoreError if that is not possible."""
+    """Return a bundle with decompressed gaps; raise StoreError if they, or their length, are invalid."""
     if not isinstance(data, bytes) or len(data) < HEAD.size:
         raise bundle_error("a bundle is cut off")
     messages, keys, low_bytes = HEAD.unpack_from(data)
@@ -106,7 +106,7 @@ def expand_gaps(data: object) -> bytes:
     except zlib.error as error:
         raise bundle_error("its gaps cannot be decompressed") from error
     if not decompressor.eof or decompressor.unused_data:
-        raise bundle_error("a bundle has another length than its parts")
+        raise bundle_error("the length of a bundle differs from that of its parts")
     return HEAD.pack(messages, keys, low_bytes) + data[HEAD.size : begin] + gaps
 
 
@@ -136,7 +136,7 @@ def read_layout(data: bytes) -> Layout:
         raise bundle_error(f"a bundle has {keys} keys and {features} features of messages")
     long_gaps = gaps + features
     if long_gaps > len(data) or len(data) - long_gaps != 4 * data.count(LONG_GAP, gaps, long_gaps):
-        raise bundle_error("a bundle has another length than its parts")
+        raise bundle_error("the length of a bundle differs from that of its parts")
     return Layout(messages, keys, low_bytes, lows, highs, gaps, long_gaps)
 
 

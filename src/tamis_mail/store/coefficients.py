@@ -1,8 +1,8 @@
 """Stored coefficients of single features (corrections of their weights), all rewritten by each fit.
 
-The highest bits of the keys divide the sorted entries into 2**bits shelves, table rows of about 64 entries
-each. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in two bytes. A
-coefficient that rounds to zero is not stored.
+The highest bits of the keys divide the sorted entries into 2**bits shelves, each of which is one row of the
+table `coefficient`. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in
+two bytes. A coefficient that rounds to zero is not stored.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tamis_mail.features import KEY_BITS
 from tamis_mail.store.runs import damage_error
 
-_MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 400, since hashes are spread evenly
+_MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 200 to 1,300, since hashes are spread evenly
 UNIT = 2.0**-10  # log-odds; coefficients are within ±32
 
 
@@ -22,7 +22,11 @@ def entry_format(bits: int) -> str:
 
 
 def choose_bits(entries: int) -> int:
-    """Choose b for 2**b shelves of about 64 entries; many entries get more shelves, and so shorter keys."""
+    """Choose b for 2**b shelves: from 128 entries on, these have 64 to 127 entries each, on average.
+
+    From 2**21 entries on, b is at least 16, so that an entry stores four bytes of its key; up to twice as
+    many entries, a shelf then has 32 to 63.
+    """
     return max(16 if entries >= 1 << 21 else 0, entries.bit_length() - 7)
 
 

@@ -9,7 +9,7 @@ from tamis_mail.store.shared_rows import SHARED_TABLES
 from tamis_mail.store.store import Store
 
 _ROWS = 5000  # rows that are in memory at once
-_READING = 0.5  # the share of the work, for the progress bar, that comes before rows are sent to a server
+_READING = 0.5  # for the progress bar: the share of the work before rows are sent to a server
 
 
 def copy(

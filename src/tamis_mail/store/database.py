@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     C = TypeVar("C", bound="Connection")
 
 APPLICATION = 0x74616D69  # "tami": identifies a store
-BUSY_SECONDS = 30.0  # a writer waits so long for another writer
+BUSY_SECONDS = 30.0  # a writer waits at most this long for another writer
 # Limits of the time of one statement: when a store is opened and one message is judged, which takes
 # milliseconds, and in other work, such as a check of 10**7 messages, which takes minutes.
 VERDICT_SECONDS = 10.0
@@ -40,6 +40,7 @@ _REPLICA = "tamis_mail.store.replica"  # imported for stores on servers only
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
 _MIGRATION = "CREATE TABLE migration (name TEXT PRIMARY KEY, time INTEGER NOT NULL)"
+_MISSING = "there is no store at {}: learn some mail first (tamis learn --help)"
 _FOREIGN = "{} is not a tamis store: give the path of a store, or one where nothing is yet"
 
 # The digest of the schema after all migrations; to compute it in each process would take a millisecond.
@@ -161,7 +162,7 @@ class Connection(sqlite3.Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.commits = 0  # of this connection
+        self.commits = 0  # transactions that this connection has committed
         self.is_immutable = False  # opened without locks: changes by other processes are not seen
         self.is_new = False  # made by this connection, and without a write-ahead log: see `begin_log`
         self.clock = _Clock()
@@ -238,7 +239,7 @@ def is_store(path: str | os.PathLike[str]) -> bool:
 
 
 def has_store(path: str | os.PathLike[str]) -> bool:
-    """Whether there is a file at a path, or a store at an address; raises an error if it cannot be known."""
+    """Whether there is a file at a path, or a store at an address; raise an error if that cannot be known."""
     if is_address(path):
         return bool(import_module(_REPLICA).has_store(path))
     return is_there(path)
@@ -282,7 +283,7 @@ def open_file(
     if exists and not _may_be_store(real_path, path):
         raise StoreError(_FOREIGN.format(path))
     if not exists and (readonly or not create):
-        raise StoreError(f"there is no store at {path}: learn some mail first (tamis learn --help)")
+        raise StoreError(_MISSING.format(path))
     folder = os.path.dirname(real_path)
     writable = os.access(real_path if exists else folder, os.W_OK) and os.access(folder, os.W_OK)
     if not exists and not os.path.isdir(folder):
@@ -312,8 +313,10 @@ def open_file(
             if writable:
                 connection.is_new = bulk and not exists
                 _upgrade(connection, path)
-            else:
+            elif _list_applied(connection):
                 _create_temporary_tables(connection)
+            else:  # the file is empty, as while another process creates a store in it
+                raise StoreError(_MISSING.format(path))
             if readonly:
                 connection.execute("PRAGMA query_only = ON")
         except BaseException:
@@ -481,7 +484,7 @@ def _create_temporary_tables(connection: sqlite3.Connection) -> None:
     applied = _list_applied(connection)
     connection.execute("PRAGMA temp_store = MEMORY")
     for name, script in MIGRATIONS.items():
-        if applied and name not in applied:
+        if name not in applied:
             for statement in map(str.strip, _statements(script)):
                 if statement.startswith("CREATE TABLE "):  # an index of an empty table is not needed
                     connection.execute(statement.replace("TABLE", "TEMPORARY TABLE", 1))

@@ -1,9 +1,10 @@
 """Export a store as text, which programs and people can read, and load such a text.
 
-The text has all of the store but the fitted weights. Lines are ASCII, end with a line feed and come in this
-order, so that stores of equal contents have equal text, however they came about. Names are strings of JSON.
-A label is identified by its index among the label lines, from 0. The rest of a message is its weight under
-the other guessed label; its era is the number of prunings before it was learned.
+The text has all of the store but the fitted weights and the log, which is a file of its own. Lines are ASCII,
+end with a line feed and come in this order, so that stores of equal contents have equal text, however they
+came about. Names are strings of JSON. A label is identified by its index among the label lines, from 0. The
+rest of a message is its weight under the other guessed label; its era is the number of prunings before it was
+learned.
 
     tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
@@ -14,7 +15,8 @@ the other guessed label; its era is the number of prunings before it was learned
     features 9f…e2 00a1b2c3d4e5…              by digest: all features of a message, if they are stored; the
                                               features of a long message are divided among several lines
     count 00a1b2c3d4e5 3 0                    by feature: a count for each label
-    end 0 0 2 17 17 4711 ab…01                the lines of each kind; the SHA-256 of all lines before
+    end 0 0 2 17 17 4711 ab…01                the number of lines of each kind, in this order; the SHA-256 of
+                                              all lines before
 
 Format 1 has no rows, no dates and no features of messages. It is read, too.
 """
@@ -35,6 +37,7 @@ from tamis_mail.schema import (
     LISTS,
     MAX_BUNDLE_FEATURES,
     MAX_BUNDLE_MESSAGES,
+    MAX_COUNT,
     MAX_DECAYS,
     MAX_LABELS,
     REPLICA_POSITION,
@@ -57,7 +60,7 @@ _BATCH_COUNTS = 1 << 19  # counts that are written at once
 _MAX_SETTINGS = 10_000  # each import from another filter makes one
 _BATCH_MESSAGES = 10_000  # messages whose features are read at once
 _BATCH_FEATURES = 1 << 19  # features of messages that are stored at once
-_MAX_ROWS = 1 << 26  # of lists, all together; a word list of another filter may have millions
+_MAX_ROWS = 1 << 26  # of all lists together; a word list of another filter may have millions
 _MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
 _KINDS = (b"setting", b"row", b"label", b"message", b"features", b"count", b"end")
 _LATER_KINDS = (b"row", b"features")  # not in format 1
@@ -71,7 +74,7 @@ _MESSAGE = re.compile(
     rb'(?:(-?\d{1,18}|-) )?(".*")\n'
 )
 _FEATURES = re.compile(rb"features ([0-9a-f]{2,128}) ((?:[0-9a-f]{%d})*)\n" % (KEY_BITS // 4))
-_COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,18})+)\n" % (KEY_BITS // 4))
+_COUNT = re.compile(rb"count ([0-9a-f]{%d})((?: \d{1,19})+)\n" % (KEY_BITS // 4))
 _END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 
 
@@ -80,7 +83,7 @@ def export(store: Store, file: IO[bytes]) -> None:
     digest = hashlib.sha256()
     numbers = dict.fromkeys(_KINDS[:-1], 0)
     with store.snapshot():
-        for line in _lines(store):
+        for line in _generate_lines(store):
             data = line.encode("ascii")
             kind = data.partition(b" ")[0]
             if kind in numbers:
@@ -91,7 +94,7 @@ def export(store: Store, file: IO[bytes]) -> None:
     file.write(f"end {totals} {digest.hexdigest()}\n".encode("ascii"))
 
 
-def _lines(store: Store) -> Iterator[str]:
+def _generate_lines(store: Store) -> Iterator[str]:
     tokens = ",".join(map(str, versions(store))) or "-"
     decays_and_prunings = f"epoch {store.integer_setting('epoch')} era {store.prunings()}"
     yield f"tamis-store {FORMAT} tokens {tokens} {decays_and_prunings}\n"
@@ -124,14 +127,14 @@ def _lines(store: Store) -> Iterator[str]:
     while batch := list(islice(digests, _BATCH_MESSAGES)):
         for digest, keys in zip(batch, store.feature_reader().find_many(batch), strict=True):
             if keys is not None:
-                yield from _feature_lines(digest, keys)
+                yield from _generate_feature_lines(digest, keys)
     columns = [label.id for label in labels]
     for table in store.count_slices():
         for key, counts in zip(table.keys.tolist(), table.counts[:, columns].tolist(), strict=True):
             yield f"count {key:012x} {' '.join(map(str, counts))}\n"
 
 
-def _feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
+def _generate_feature_lines(digest: bytes, keys: FeatureKeys) -> Iterator[str]:
     text = keys.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - KEY_BITS // 8 :].tobytes().hex()
     length = _LINE_FEATURES * KEY_BITS // 4
     for start in range(0, max(len(text), 1), length):
@@ -167,13 +170,13 @@ class _Reader:
         self._format = FORMAT
         self._checksum = hashlib.sha256()
         self._numbers = dict.fromkeys(_KINDS[:-1], 0)
-        self._versions: set[int] = set()  # of the tokens, by the first line
+        self._versions: set[int] = set()  # the versions of the tokens that the first line names
         self._labels: list[str] = []
         self._previous = b""  # the name, digest or feature of the line before, to check the order
         self._messages: list[
             tuple[bytes, list[FeatureKeys]]
         ] = []  # digests, and features that are not stored yet
-        self._n_features = 0  # of those messages
+        self._n_features = 0  # number of features in `_messages`
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 
@@ -261,7 +264,7 @@ class _Reader:
                 remaining = remaining[end:].removeprefix(" ")
         strings = [value for value in values if isinstance(value, str) and _is_text(value)]
         if remaining or len(values) != number or len(strings) != number:
-            self._refuse(f"has no {number} strings of JSON where they belong")
+            self._refuse(f"expected {number} strings of JSON")
         return strings
 
     def _read_setting(self, line: bytes) -> None:
@@ -293,13 +296,14 @@ class _Reader:
         if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
             self._refuse(fault)
         if not self._writer.add_row(table, row):
-            self._refuse(f"the list {table} has two rows of one key")
+            self._refuse(f"the list {table} has two rows with the same key")
 
     def _read_label(self, line: bytes) -> None:
         _, lent, name = [*line.split(b" ", 2), b"", b""][:3]
         (label,) = self._parse_strings(name, 1)
-        if not lent.isdigit() or len(lent) > 18:
+        if not lent.isdigit() or len(lent) > 19:
             self._refuse("a label needs its weight and its name")
+        self._refuse_large([int(lent)])
         if self._labels and label <= self._labels[-1]:
             self._refuse(f"the label {label[:60]!r} is out of order")
         if fault := find_label_fault(label):
@@ -366,6 +370,8 @@ class _Reader:
     def _store_features(self) -> None:
         features = [np.concatenate(parts) for _, parts in self._messages]
         for (digest, _), keys in zip(self._messages, features, strict=True):
+            if len(keys) > MAX_BUNDLE_FEATURES:
+                self._refuse(f"the message {digest.hex()} has more than {MAX_BUNDLE_FEATURES} features")
             if not bool(np.all(keys[1:] > keys[:-1])):
                 self._refuse(f"the features of the message {digest.hex()} are not in ascending order")
         for begin, end in divide([len(keys) for keys in features]):
@@ -381,6 +387,7 @@ class _Reader:
         counts = [int(count) for count in match[2].split()]
         if len(counts) != len(self._labels) or not any(counts):
             self._refuse(f"a feature needs {len(self._labels)} counts, not all zero")
+        self._refuse_large(counts)
         if match[1] <= self._previous:
             self._refuse(f"the feature {match[1].decode()} is out of order")
         self._previous = match[1]
@@ -388,6 +395,10 @@ class _Reader:
         self._counts.append(counts)
         if len(self._keys) * len(counts) >= _BATCH_COUNTS:
             self._add_counts()
+
+    def _refuse_large(self, numbers: list[int]) -> None:
+        if max(numbers) >= MAX_COUNT:
+            self._refuse(f"the number {max(numbers)} is too large, expected less than {MAX_COUNT}")
 
     def _add_counts(self) -> None:
         if self._keys:
@@ -403,7 +414,7 @@ class _Reader:
         }
         if not match or list(map(int, match[1].split())) != list(numbers.values()):
             expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
-            self._refuse(f"does not say {expected}, as there are: get it again")
+            self._refuse(f"expected the numbers of lines before this one ({expected}): get the file again")
         if match[2].decode() != self._checksum.hexdigest():
             self._refuse("the checksum differs: the file was changed in transfer, get it again")
         if self._file.read(1):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Part = Bundle | MergedFeatures  # the features of some messages
 
-_RANGES = 2  # the keys are divided into so many ranges, which threads sum at the same time
+_RANGES = 2  # the keys are divided into this many ranges, which threads sum at the same time
 
 
 @dataclass(frozen=True, slots=True)

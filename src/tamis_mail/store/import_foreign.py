@@ -5,8 +5,8 @@ cannot be forgotten message by message.
 
 - bogofilter's tokens are kept as a word list of their own, and each message is judged by the tokens that
   bogofilter would have found (`tokens.bogofilter`), in addition to our own.
-- SpamAssassin stores hashes of tokens. Those of words that are given become counts of our own words; the
-  others are skipped.
+- SpamAssassin stores hashes of tokens. The caller gives words: the counts of a token whose hash is that of a
+  given word become counts of our own word, and the other tokens are skipped.
 """
 
 import hashlib
@@ -45,8 +45,8 @@ class ImportSummary:
     spam: int  # messages that the other filter had learned
     ham: int
     tokens: int  # tokens of the other filter
-    matched: int  # of them, those with an equivalent here
-    features: int  # features that they became
+    matched: int  # the number of these tokens that were imported
+    features: int  # features or words of the list that have their counts
     malformed: int  # lines that could not be read
 
 
@@ -59,7 +59,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     total: tuple[int, int] | None = None
     tokens = malformed = 0
     digest = hashlib.sha256()
-    for line in _lines(file):
+    for line in _read_lines(file):
         digest.update(line)
         match = _BOGOFILTER.fullmatch(line)
         if match is None:
@@ -77,7 +77,7 @@ def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     return ImportSummary(*total, tokens, tokens, features, malformed)
 
 
-def _lines(file: Iterable[bytes]) -> Iterator[bytes]:
+def _read_lines(file: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file; raise StoreError for a line that is too long."""
     readline: Callable[[int], bytes] | None = getattr(file, "readline", None)
     lines = file if readline is None else iter(lambda: readline(_MAX_LINE_BYTES + 1), b"")
@@ -132,7 +132,7 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     totals: dict[bytes, int] = {}
     malformed = 0
     digest = hashlib.sha256()
-    for line in _lines(file):
+    for line in _read_lines(file):
         digest.update(line)
         match = _SPAMASSASSIN.fullmatch(line)
         if match is not None:
@@ -165,7 +165,7 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
 
 
 def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
-    """Return the tokens that a word can be: the name of our token, and SpamAssassin's number of it."""
+    """Return the tokens that a word may be: the name of each token here, and its hash in SpamAssassin."""
     names = [(word, word)] if _MIN_WORD_BYTES <= len(word) <= _MAX_WORD_BYTES else []
     if b"." in word:
         names.append((b"url:" + word, b"UD:" + word))

@@ -33,9 +33,9 @@ VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED = "verdict", "learned", "moved", "fo
 _ACTIONS = frozenset({VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED})
 
 APPLICATION = 0x74616D6C  # "taml": identifies a log
-VERDICTS = 100_000  # a verdict is deleted when so many newer events were written: about 25 MB
-LEARNINGS = 100_000  # so many learning events are kept, however many verdicts there are
-_TRIM = 500  # old events are deleted each time that so many were written
+VERDICTS = 100_000  # a verdict is deleted after this many newer events: about 25 MB
+LEARNINGS = 100_000  # this many learning events are kept, however many verdicts there are
+_TRIM = 500  # old events are deleted after every 500 new ones
 _PARAMETERS = 500  # values bound to one statement; older versions of SQLite allow 999
 _BUSY_SECONDS = 1.0  # how long to wait for another writer, which has the lock for milliseconds
 _SQLITE = b"SQLite format 3\0"
@@ -78,14 +78,14 @@ class Event:
 
     time: int  # seconds since 1970
     action: str
-    digest: bytes  # of the message; erased when the message is forgotten, except in that event
+    digest: bytes  # of the message; erased when it is forgotten, except in the event of forgetting it
     label: str  # the verdict, or the label after the event; empty if the message was forgotten
     before: str = ""  # the label before the event
-    probability: float | None = None  # of spam, of a verdict
+    probability: float | None = None  # of spam, if the event is a verdict
     sender: str = ""
     subject: str = ""
     source: str = ""  # the mailbox or the file that the message came from
-    weight: int = 0  # in the journal, after the event
+    weight: int = 0  # of the message in the journal, after the event
     # The journal entry before the event, which undoing it restores.
     old_weight: int = 0
     old_rest: int = 0  # the weight under the other guessed label
@@ -172,7 +172,7 @@ class EventLog:
             with _write(connection):
                 for digest in digests:
                     connection.execute(_ERASE, (digest,))
-                connection.executemany(_INSERT, map(_values, events))
+                connection.executemany(_INSERT, map(_list_values, events))
                 (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
                 numbers = range(last - len(events) + 1, last + 1)  # of consecutive events, by AUTOINCREMENT
                 if events and numbers[0] // _TRIM != (last + 1) // _TRIM:
@@ -277,7 +277,7 @@ class EventLog:
     def _select(self, condition: str, parameters: tuple[object, ...]) -> Iterator[Event]:
         with self._read() as connection:
             for row in connection.execute(f"{_SELECT} {condition}", parameters):
-                yield self._event(row)
+                yield self._make_event(row)
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -291,11 +291,11 @@ class EventLog:
                 connection.execute("PRAGMA query_only = ON")
                 yield connection
 
-    def _event(self, row: tuple[Any, ...]) -> Event:
+    def _make_event(self, row: tuple[Any, ...]) -> Event:
         """Make an event of a row; raise LogError for a value of a wrong type or an unknown action."""
         event = Event(*row)
         for column, value in zip((*_COLUMNS, "number"), row, strict=True):
-            kind = _KINDS.get(column, str)
+            kind = _COLUMN_TYPES.get(column, str)
             if not isinstance(value, kind) or (column == "action" and value not in _ACTIONS):
                 raise LogError(self._describe_damage(f"event {event.number!r:.20}, {column} {value!r:.40}"))
         return event
@@ -303,7 +303,7 @@ class EventLog:
     # The file.
 
     def _open(self, *, create: bool) -> Connection:
-        """Open the log; `create` says that it is created if it does not exist, and must be writable."""
+        """Open the log. With `create`, it is created if it does not exist, and must be writable."""
         for ending in _ENDINGS:
             with suppress(FileNotFoundError):
                 refuse_irregular(os.stat(f"{self._name}{ending}").st_mode, f"{self._name}{ending}")
@@ -359,7 +359,9 @@ class EventLog:
         return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") in (0, APPLICATION)
 
     def _foreign_error(self) -> LogError:
-        return LogError(f"{self.path} is not a log of tamis, and would be the place of it: move it away")
+        return LogError(
+            f"{self.path} is not a log of tamis, and the log would be written there: move it away"
+        )
 
     def _describe_damage(self, fault: str) -> str:
         return f"the log {self.path} is damaged ({fault}): tamis log --clear deletes it; the store is sound"
@@ -381,7 +383,7 @@ class EventLog:
 
 
 # The types of the values of columns other than text.
-_KINDS: dict[str, type | tuple[type, ...]] = {
+_COLUMN_TYPES: dict[str, type | tuple[type, ...]] = {
     "time": int,
     "digest": bytes,
     "probability": (float, type(None)),
@@ -405,7 +407,8 @@ def _is_damage(error: BaseException) -> bool:
     return any(phrase in str(error) for phrase in ("malformed", "not a database"))
 
 
-def _values(event: Event) -> tuple[object, ...]:
+def _list_values(event: Event) -> tuple[object, ...]:
+    """Return the values of `_COLUMNS`, as text that SQLite can store."""
     values: tuple[object, ...] = _read_columns(event)
     if event.source.isascii() and event.old_source.isascii():
         return values
@@ -429,6 +432,7 @@ def _write(connection: Connection) -> Iterator[None]:
 
 
 def _trim(connection: Connection, newest: int) -> None:
+    """Delete the events that are too old; `newest` is the number of the newest event."""
     connection.execute("DELETE FROM event WHERE number <= ? AND action = 'verdict'", (newest - VERDICTS,))
     connection.execute(
         "DELETE FROM event WHERE action <> 'verdict' AND number <= "

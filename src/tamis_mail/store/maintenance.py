@@ -36,7 +36,7 @@ from tamis_mail.store.tables import CountTable, FeatureKeys
 Progress = Callable[[float], None]  # called with the completed share of the work, from 0 to 1
 Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # → whether an entry is selected
 
-_MIN_DATES = 10  # with fewer messages of known date, no period is computed
+_MIN_DATES = 10  # with fewer messages of a known date, no period is computed
 _OUTERMOST = 0.05  # fraction of messages at either end that a period leaves out: clocks may be wrong
 _MERGE_MESSAGES = 5000  # messages that are merged at once
 _MAX_FAULTS = 20  # faults of one kind that are listed
@@ -55,9 +55,10 @@ class Status:
     versions: list[int]  # of the tokens
     last: int | None  # seconds since 1970 of the last learned message
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
-    # First and last date of most spam, by the dates in its headers, in seconds since 1970 …
+    # The dates, in seconds since 1970, between which at least nine tenths of the spam and of the other mail
+    # are, by the dates in their headers; None if fewer than ten dates are known.
     spam_period: tuple[int, int] | None
-    wanted_period: tuple[int, int] | None  # … and of most other mail; None if few dates are known
+    wanted_period: tuple[int, int] | None
     people: PeopleCounts
     word_list: tuple[int, int] | None  # spam and ham messages of an imported word list
 
@@ -100,7 +101,7 @@ def status(store: Store, sources: int = 10) -> Status:
             messages=messages,
             # Runs may have several entries of a feature, also some whose sum is zero.
             entries=sum(int(np.count_nonzero(table.counts.any(axis=1))) for table in store.count_slices()),
-            bytes=_bytes(store),
+            bytes=_count_bytes(store),
             decays=store.integer_setting("epoch"),
             prunings=store.prunings(),
             versions=versions(store),
@@ -114,7 +115,7 @@ def status(store: Store, sources: int = 10) -> Status:
 
 
 def _find_period(store: Store, condition: str) -> tuple[int, int] | None:
-    """Return the first and last date of messages that meet a condition, without the outermost ones."""
+    """Return the first and last date of the messages that meet a condition, except the outermost messages."""
     rows = store.connection.execute(
         "SELECT date FROM message JOIN journal USING (digest) JOIN label ON label.id = journal.label "
         f"WHERE date IS NOT NULL AND {condition} ORDER BY date"
@@ -166,15 +167,16 @@ def compact(store: Store, progress: Progress | None = None) -> int:
             _rewrite(store, lambda table, *_: table, progress)
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
-    return _bytes(store)
+    return _count_bytes(store)
 
 
 def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> PruningSummary:
     """Drop features whose total weight over all labels is at most message_weight() / 2**halvings.
 
-    With halvings=0, these are the features that were seen in one message; with 1, those whose only message
-    was learned before the last decay (or whose two messages before the last two). Verdicts may change,
-    considerably if few messages were learned: a feature that was seen once then has a large weight.
+    With halvings=0, these are the features that were seen in one message (or in two messages before the last
+    decay, or four before the last two, and so on); with 1, those that were seen in one message before the
+    last decay (or in two before the last two). Verdicts may change, considerably if few messages were
+    learned: a feature that was seen once then has a large weight.
     """
     if halvings < 0:
         raise ValueError(
@@ -201,7 +203,7 @@ def drop(
     it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped, unless `has_effect`
     is False, which says that the features hardly change verdicts.
     """
-    before = _bytes(store)
+    before = _count_bytes(store)
     with store.transaction() as writer:
         labels = store.labels()
         dropped = np.zeros(len(labels), np.int64)
@@ -229,15 +231,15 @@ def drop(
     # If another process is reading or writing, a later transaction or maintenance shrinks the file.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
-    return PruningSummary(features, entries, before, _bytes(store))
+    return PruningSummary(features, entries, before, _count_bytes(store))
 
 
 def merge(store: Store, other: Store, progress: Progress | None = None) -> MergeSummary:
     """Add the contents of another store; return the numbers of added and shared messages.
 
     The counts are then those of the union of the journals: a message of both stores counts once, by the
-    entry that `_is_preferred` chooses. An entry of a list that both stores have stays as it is here. To merge
-    the same store again changes no counts, and is refused if it has counts of another filter.
+    entry that `_is_preferred` chooses. If both stores list a sender, this store's decision stays. Merging the
+    same store again changes no counts; it is refused if that store has counts of another filter.
     """
     if store.path.resolve() == other.path.resolve():
         raise StoreError(f"the store {store.name} cannot be merged with itself: give another one")
@@ -253,7 +255,8 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
             )
             if largest * factor >= MAX_COUNT // 2:
                 raise StoreError(
-                    f"the store {one.name} has counts too large to be merged, times {factor}: decay it less"
+                    f"the store {one.name} has counts too large to be merged (they would be multiplied by "
+                    f"{factor}): learn its mail into a new store, and merge that"
                 )
         columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
@@ -325,7 +328,7 @@ def _is_preferred(one: Entry, other: Entry) -> bool:
 
 
 class _JournalUnion:
-    """Adds the journal and stored features of another store; sums the counts that would count twice."""
+    """Adds the journal and features of another store; sums what the shared messages would count twice."""
 
     def __init__(self, store: Store, other: Store, writer: Writer, factor: int) -> None:
         self._store = store
@@ -454,7 +457,11 @@ def _rewrite(
     progress: Progress | None,
     extra_entries: int = 0,
 ) -> int:
-    """Rewrite all counts into one generation, after `change(table, low, high)` of each slice."""
+    """Rewrite all counts into one generation; return its number of entries.
+
+    Each slice becomes `change(table, low, high)`, where `table` has the counts with low <= key < high.
+    `extra_entries` estimates how many entries that adds.
+    """
     connection = store.connection
     old = runs.all_runs(connection)
     labels = len(store.labels())
@@ -467,7 +474,7 @@ def _rewrite(
     )
 
 
-def _bytes(store: Store) -> int:
+def _count_bytes(store: Store) -> int:
     path = os.path.realpath(store.path)  # SQLite's log is beside the file, not beside a link
     files = (Path(path), Path(f"{path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
@@ -544,15 +551,19 @@ def _find_bad_references(connection: sqlite3.Connection) -> list[str]:
     overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
         AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
     queries = {
-        "shelves of no run": outside,
+        "shelves that belong to no run": outside,
         "pairs of runs on the same shelves": overlapping,
-        "messages of no label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
-        "messages of no source": "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)",
-        "runs of too many labels": "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)",
+        "messages without a label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
+        "messages without a source": (
+            "SELECT count(*) FROM journal WHERE source NOT IN (SELECT id FROM source)"
+        ),
+        "runs with more labels than the store": (
+            "SELECT count(*) FROM run WHERE labels > (SELECT count(*) FROM label)"
+        ),
         "features of messages that are not in the journal": (
             "SELECT count(*) FROM message WHERE digest NOT IN (SELECT digest FROM journal)"
         ),
-        "messages of no bundle": (
+        "messages whose bundle is missing": (
             "SELECT count(*) FROM message WHERE bundle IS NOT NULL AND bundle NOT IN (SELECT id FROM bundle)"
         ),
         "labels that are not numbered from 0": (
@@ -577,10 +588,15 @@ def _compare_journal(store: Store) -> list[str]:
             journal[other] = (journal.get(other, (0, 0))[0], journal.get(other, (0, 0))[1] + other_weight)
     totals = {label.name: (label.messages, label.weight) for label in store.labels()}
     return [
-        f"label {name!r} says {totals.get(name, (0, 0))} messages and weight, the journal {journal[name]}"
+        f"label {name!r} claims {_format_total(*totals.get(name, (0, 0)))}, and the journal has "
+        f"{_format_total(*journal[name])}"
         for name in sorted(journal)
         if totals.get(name, (0, 0)) != journal[name]
     ]
+
+
+def _format_total(messages: int, weight: int) -> str:
+    return f"{messages} messages with the weight {weight}"
 
 
 def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
@@ -603,7 +619,7 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
     if negative_features > _MAX_FAULTS:
         faults.append(f"there are {negative_features} features with counts below zero")
     faults += [
-        f"label {label.name!r} says {label.features} features, its counts add up to {total}"
+        f"label {label.name!r} claims {label.features} features, and its counts add up to {total}"
         for label, total in zip(labels, features.tolist(), strict=True)
         if label.features != total
     ]

@@ -6,9 +6,9 @@ The stores stay separate: users learn and forget in their own stores, the admini
 forgetting is exact in each store, and therefore in the sum. Each decay doubles the weight (unit) of later
 messages; the counts of the store with fewer decays are multiplied to the unit of the other.
 
-The fitted weights, and the other settings, are those of the site's store, which has more mail; while only the
-user's store has fitted weights, they are its. Where both stores list the same sender or domain, the user's
-entry counts; a more specific entry of either store precedes it.
+The fitted weights and the other settings are those of the site's store, which has more mail, unless only the
+user's store has fitted weights: then its settings are used. Where both stores list the same sender or domain,
+the user's entry counts; a more specific entry of either store precedes it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ class Overlay:
     def __init__(self, own: Store, site: Store, weight: int) -> None:
         self._own, self._site, self._weight = own, site, weight
         self._caches: tuple[RunCache, RunCache] = ({}, {})
-        self._cached = -1  # the data version of the caches
+        self._cached_version = -1  # the data version of the caches
 
     def close(self) -> None:
         """Close the site's store, but not the user's, which the caller has opened."""
@@ -114,8 +114,11 @@ class Overlay:
         return hash((self._own.data_version(), self._site.data_version()))
 
     def labels(self) -> list[Label]:
-        """List the labels of the user's store, then others of the site's; their totals are weighted sums."""
-        factors = self._factors()
+        """List the labels of the user's store, then further ones of the site's.
+
+        Their weights and numbers of features are weighted sums, and their numbers of messages plain sums.
+        """
+        factors = self._compute_factors()
         totals: dict[str, list[int]] = {}
         for store, factor in zip((self._own, self._site), factors, strict=True):
             for label in store.labels():
@@ -131,10 +134,10 @@ class Overlay:
         return [Label(place, name, *sums) for place, (name, sums) in enumerate(totals.items())]
 
     def message_weight(self) -> int:
-        """Return the weight in the sum of a message that is learned now into the site's store."""
+        """Return how much a message that the site's store learns now adds to the sum."""
         return max(self._own.message_weight(), self._site.message_weight())
 
-    def _factors(self) -> tuple[int, int]:
+    def _compute_factors(self) -> tuple[int, int]:
         """Return the factors of the user's counts and of the site's in the sum."""
         unit = self.message_weight()
         return self._weight * (unit // self._own.message_weight()), unit // self._site.message_weight()
@@ -159,7 +162,7 @@ class Overlay:
         """Return a setting of the store whose weights are used."""
         return self._choose_by_weights().setting(name)
 
-    def _columns(self) -> tuple[list[int], list[int]]:
+    def _list_columns(self) -> tuple[list[int], list[int]]:
         """Return the column in the sum of each label of the user's store, and of each of the site's."""
         columns = {label.name: label.id for label in self.labels()}
         own, site = ([columns[label.name] for label in store.labels()] for store in (self._own, self._site))
@@ -170,7 +173,7 @@ class Overlay:
         distinct = list(keys)
         width = len(self.labels())
         sums = {key: [0] * width for key in distinct}
-        stores = zip((self._own, self._site), self._columns(), self._factors(), strict=True)
+        stores = zip((self._own, self._site), self._list_columns(), self._compute_factors(), strict=True)
         for store, columns, factor in stores:
             for key, row in store.counts(distinct).items():
                 for column, number in zip(columns, row, strict=True):
@@ -180,17 +183,19 @@ class Overlay:
     def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
         """(keys, labels): the weighted sum of counts.
 
-        `cache` only says that runs may be kept: there is a cache for each store here, because both may have a
-        run of the same id.
+        `cache` only says that runs may be kept. The overlay has a cache for each store, because both stores
+        may have a run with the same id.
         """
         caches: tuple[RunCache | None, RunCache | None] = (None, None)
         if cache is not None:
             version = self.data_version()
-            if version != self._cached:
-                self._caches, self._cached = ({}, {}), version
+            if version != self._cached_version:
+                self._caches, self._cached_version = ({}, {}), version
             caches = self._caches
         sums = np.zeros((len(keys), len(self.labels())), np.int64)
-        stores = zip((self._own, self._site), caches, self._columns(), self._factors(), strict=True)
+        stores = zip(
+            (self._own, self._site), caches, self._list_columns(), self._compute_factors(), strict=True
+        )
         for store, runs, columns, factor in stores:
             if columns:
                 sums[:, columns] += factor * store.count_arrays(keys, runs)
@@ -221,7 +226,7 @@ class Overlay:
         return self._own.has_people() or self._site.has_people()
 
     def look_up_people(self, addresses: Iterable[str]) -> People:
-        """Return what both stores know of addresses; of an entry of both, the user's decision."""
+        """Return what both stores know of addresses; where both have an entry, the user's decision."""
         distinct = list(addresses)
         own, site = self._own.look_up_people(distinct), self._site.look_up_people(distinct)
         correspondents = dict(site.correspondents)

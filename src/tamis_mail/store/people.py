@@ -1,8 +1,8 @@
 """People in the store: allowed and blocked senders, and the people to whom the user writes.
 
 `listed` holds the user's decisions: an address or a domain is allowed, or it is blocked. `sent` holds the
-addresses of each learned message of a Sent folder. `correspondent` counts them, so that one query answers a
-verdict; the counts always equal the sum over `sent`, and forgetting a sent message restores them exactly.
+addresses of each learned message of a Sent folder. `correspondent` counts them, so that a verdict needs one
+query; the counts always equal the sum over `sent`, and forgetting a sent message restores them exactly.
 """
 
 import sqlite3
@@ -133,7 +133,7 @@ def add_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> di
 
 
 def remove_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> dict[str, bool | None]:
-    """Remove entries from the allowed, or from the blocked, ones; return the same as `add_entries`."""
+    """Remove entries from the allowed or from the blocked ones; return the same as `add_entries`."""
     return _change_entries(
         store, "DELETE FROM listed WHERE entry = ? AND is_allowed = ?", entries, is_allowed
     )
@@ -147,12 +147,12 @@ def _change_entries(
     with store.transaction():
         for entry in entries:
             if entry not in before:
-                before[entry] = _find(store, entry)
+                before[entry] = _find_decision(store, entry)
                 store.connection.execute(statement, (entry, int(is_allowed)))
     return before
 
 
-def _find(store: Store, entry: str) -> bool | None:
+def _find_decision(store: Store, entry: str) -> bool | None:
     row = store.connection.execute("SELECT is_allowed FROM listed WHERE entry = ?", (entry,)).fetchone()
     return None if row is None else bool(row[0])
 
@@ -169,7 +169,7 @@ def find_contradictions(store: Store, other: Store) -> list[tuple[str, bool]]:
 
 
 def record_sent(store: Store, digest: bytes, senders: Iterable[str], recipients: Iterable[str]) -> bool:
-    """Record the addresses of a sent message, inside a transaction; return False if they are recorded."""
+    """Record the addresses of a sent message, in a transaction; return False if they are already there."""
     own = _join(senders, MAX_SENDERS_LENGTH)
     others = _join(recipients, MAX_RECIPIENTS_LENGTH)
     row = (digest.hex(), own, others)
@@ -180,7 +180,7 @@ def record_sent(store: Store, digest: bytes, senders: Iterable[str], recipients:
 
 
 def _join(addresses: Iterable[str], max_length: int) -> str:
-    """Join addresses, one per line; leave out those that would exceed the maximum length."""
+    """Join addresses, one per line, up to the first that would exceed the maximum length."""
     text = "\n".join(addresses)
     return text if len(text) <= max_length else text[: max_length + 1].rpartition("\n")[0]
 
@@ -263,8 +263,8 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT address, received, wrote FROM correspondent")
     stored = {address: (received_count, wrote_count) for address, received_count, wrote_count in rows}
     return [
-        f"correspondent {ascii(name)[:60]} says {stored.get(name, (0, 0))}, "
-        f"the sent messages {counts.get(name, (0, 0))}"
+        f"correspondent {ascii(name)[:60]} has the numbers {stored.get(name, (0, 0))} of sent messages to it "
+        f"and from it, expected {counts.get(name, (0, 0))}"
         for name in sorted(counts.keys() | stored.keys())
         if counts.get(name) != stored.get(name)
     ][:_MAX_FAULTS]

@@ -11,8 +11,8 @@ replica is the local SQLite copy of the store on each host (`replica`), not a re
 position is the version of the store, which is its number of commits, and the random id of the last commit.
 
 A writer holds the lock on the row of its store from `begin` on, so that the writers of one store come one
-after the other, and rows are changed in the order of their keys. A commit is one transaction. A client that
-is killed, or whose host is gone, is rolled back by the server.
+after the other, and rows are changed in the order of their keys. A commit is one transaction. If a client is
+killed, or its host fails, the server rolls its transaction back.
 """
 
 import time
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CONNECT_SECONDS = 10
-_RETRY_SECONDS = 5.0  # a lost connection is made again for so long: enough for a restart of the server
+_RETRY_SECONDS = 5.0  # how long to try to connect again: enough for a restart of the server
 _ROWS = 2000  # rows that are read or written at once
 _KEPT_COMMITS = 10_000  # a replica that is further behind reads all rows
-_TRIM = 500  # old commits and deleted rows are removed every so many commits
+_TRIM = 500  # old commits and deleted rows are removed after every 500 commits
 _SCHEMA_LOCK = 0x74616D69  # the advisory lock of the process that creates the tables
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
@@ -93,7 +93,7 @@ class PostgresqlRows:
                 autocommit=True,
                 connect_timeout=_CONNECT_SECONDS,
                 application_name="tamis",
-                # A host that is gone is noticed within a minute, and its transaction is rolled back.
+                # The server notices within a minute that a host has failed, and rolls its transaction back.
                 options="-c client_min_messages=warning -c tcp_keepalives_idle=30 "
                 "-c tcp_keepalives_interval=10 -c tcp_keepalives_count=3",
             )
@@ -201,7 +201,7 @@ class PostgresqlRows:
                 self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], commit_id))
         position = self._find_position()
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -338,7 +338,7 @@ class PostgresqlRows:
                 self._reconnect(end)
 
     def _reconnect(self, end: float) -> None:
-        """Connect again; try until a time, then raise StoreError."""
+        """Connect again; raise StoreError if that fails until `end`, a time of `time.monotonic`."""
         while True:
             try:
                 self._connection = self._connect()

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
-_RETRIES = 6  # attempts to reconnect, within about five seconds: enough for a server restart
-_LOCK_SECONDS = 60  # a holder that sends nothing for so long loses the lock
-_STAGED_SECONDS = 3600  # rows that were sent, but not committed for so long, are deleted
+_RETRIES = 6  # attempts to reconnect, within seven seconds: enough for a server restart
+_LOCK_SECONDS = 60  # a holder that sends nothing for this long loses the lock
+_STAGED_SECONDS = 3600  # rows that were sent, but not committed within this time, are deleted
 _PART_BYTES = 1 << 20  # bytes of rows that are sent at once
 _LOG_BYTES = 32 << 20  # bytes of recent commits that are kept; a replica further behind reads all rows
 _SCAN = 2000  # about how many rows are read at once
@@ -204,7 +204,7 @@ class RedisRows:
             keys = [self._head, self._rows, self._log]
             position = self._read_head(self._create_store(keys, [token_bytes(COMMIT_ID_BYTES), _FORMAT]))
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was made: try again")
+            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -292,8 +292,8 @@ class RedisRows:
     def _stage(self, key: str, items: Sequence[tuple[bytes, ...]], progress: Progress | None) -> None:
         """Append items, in parts, to a list that the script of the commit reads.
 
-        A part has whole items (keys with values, or keys to delete). If its answer is lost, it is sent again,
-        and the list has it twice, which does no harm.
+        A part has whole items (keys with values, or keys to delete). If the server's answer is lost, the part
+        is sent again, and the list has it twice, which does no harm.
         """
         part: list[bytes] = []
         size = 0
@@ -316,7 +316,8 @@ class RedisRows:
     def roll_back(self) -> None:
         holder, self._holder = self._holder, None
         if holder is not None:
-            # If the server cannot be reached, the next writer takes the lock of a closed connection over.
+            # If the server cannot be reached, the next writer takes the lock over, as that of a closed
+            # connection.
             with suppress(import_module("redis").RedisError):
                 self._release([self._lock], [holder])
 

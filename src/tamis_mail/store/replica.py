@@ -50,13 +50,13 @@ _DRIVERS = {
     "redis": "tamis_mail.store.redis_rows",
 }
 _ENDINGS = ("", "-wal", "-shm")
-_KEYS = {table: next(iter(TABLES[table])) for table in SHARED_TABLES}  # the column of the primary key
-_PLACES = {table: ", ".join("?" * len(TABLES[table])) for table in SHARED_TABLES}
-_MESSAGE_TABLES = ("journal", "sent")  # a deleted row is a message that was forgotten
+_KEY_COLUMNS = {table: next(iter(TABLES[table])) for table in SHARED_TABLES}  # the column of the primary key
+_PLACEHOLDERS = {table: ", ".join("?" * len(TABLES[table])) for table in SHARED_TABLES}
+_MESSAGE_TABLES = ("journal", "sent")  # a row of these that was deleted is a message that was forgotten
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:
-    """Whether the server has the store of this address, or the site's store that the address names."""
+    """Whether the server has the store of an address or, if the address names a site's store, that one."""
     address = _parse(name)
     rows = _open_rows(_parse(address.site_name) if address.site else address)
     try:
@@ -169,9 +169,8 @@ class ReplicaConnection(Connection):
         """Record from now on which rows change, and update the replica from the server."""
         self._name, self._path, self._readonly = name, path, readonly
         with explain_errors(name):
-            super().execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # after a power failure it is updated or loaded again
+            # After a power failure, the replica is updated or loaded again.
+            super().execute("PRAGMA synchronous = NORMAL")
             super().execute("PRAGMA temp_store = MEMORY")
             super().execute(
                 "CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID"
@@ -211,7 +210,7 @@ class ReplicaConnection(Connection):
             raise StoreError(f"the store {self._name} was opened for reading only")
         position = self.rows.begin(BUSY_SECONDS)
         try:
-            with self._updating():
+            with self._suspend_updates():
                 self._apply(position)
                 super().begin_writing()
             self._base = position
@@ -256,7 +255,8 @@ class ReplicaConnection(Connection):
     # Following the server.
 
     @contextmanager
-    def _updating(self) -> Iterator[None]:
+    def _suspend_updates(self) -> Iterator[None]:
+        """Let statements in the block not update the replica first."""
         self._is_updating = True
         try:
             yield
@@ -265,7 +265,7 @@ class ReplicaConnection(Connection):
 
     def _update(self) -> None:
         """Update the replica to the present position of the server."""
-        with self._updating():
+        with self._suspend_updates():
             position = self.rows.find_position()
             if position is None:
                 raise StoreError(
@@ -321,7 +321,7 @@ class ReplicaConnection(Connection):
         return before - self._list_digests()
 
     def _apply_changes(self, changes: Changes) -> set[bytes]:
-        """Apply a commit; return the digests of messages that it removed."""
+        """Apply changes; return the digests of messages that they remove."""
         forgotten: set[bytes] = set()
         by_table: dict[int, list[tuple[Value]]] = {}
         for data in changes.deleted:
@@ -331,7 +331,7 @@ class ReplicaConnection(Connection):
                 forgotten.add(key if isinstance(key, bytes) else bytes.fromhex(str(key)))
         for number, keys in by_table.items():
             table = SHARED_TABLES[number]
-            super().executemany(f"DELETE FROM {table} WHERE {_KEYS[table]} = ?", keys)
+            super().executemany(f"DELETE FROM {table} WHERE {_KEY_COLUMNS[table]} = ?", keys)
         self._insert(changes.rows)
         return forgotten
 
@@ -342,14 +342,14 @@ class ReplicaConnection(Connection):
             by_table.setdefault(number, []).append(decode_row(value))
         for number, values in by_table.items():
             table = SHARED_TABLES[number]
-            super().executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_PLACES[table]})", values)
+            super().executemany(f"INSERT OR REPLACE INTO {table} VALUES ({_PLACEHOLDERS[table]})", values)
 
     def _list_changes(self) -> Changes:
         """List the rows that the open transaction has changed, in the order of their keys."""
         rows: list[tuple[bytes, bytes]] = []
         deleted: list[bytes] = []
         for number, table in enumerate(SHARED_TABLES):
-            key = _KEYS[table]
+            key = _KEY_COLUMNS[table]
             changed = super().execute(
                 f"SELECT {table}.* FROM changed JOIN {table} ON {table}.{key} = changed.key WHERE number = ?",
                 (number,),
@@ -370,7 +370,7 @@ class ReplicaConnection(Connection):
         return {digest if isinstance(digest, bytes) else bytes.fromhex(digest) for (digest,) in rows}
 
     def _erase(self, digests: set[bytes]) -> None:
-        """Erase the headings of messages that another host has forgotten from the log of this host."""
+        """Erase messages that another host has forgotten from the log of this host."""
         log = f"{self._path}.log"
         if digests and is_there(log):
             with suppress(LogError):  # `tamis log` reports the error
@@ -393,7 +393,7 @@ class ReplicaConnection(Connection):
 
 def _make_triggers(number: int, table: str) -> Iterator[str]:
     """Yield statements that create triggers, which insert the keys of changed rows into `changed`."""
-    key = _KEYS[table]
+    key = _KEY_COLUMNS[table]
     for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
         # Not INSERT OR IGNORE: the conflict clause of the statement that fires a trigger would override it.
         notes = "".join(

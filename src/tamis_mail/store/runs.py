@@ -1,15 +1,15 @@
 """The format of the counts on disk: sorted blocks of bytes, a log-structured merge tree.
 
-The counts are a sum of *runs*. A run is a sorted list of entries, written once and never changed. An entry
-is the key of a feature (its number) with one count per label. Learning writes a small run, forgetting one
-with negative counts, and reading adds the counts of all runs. Runs of similar size are merged: each
-generation has at least RATIO times the entries of the next younger one. So there are few runs, and an entry
-is rewritten only as often as the logarithm of the store's size.
+The counts are a sum of *runs*. A run is a sorted list of entries, written once and never changed. An entry is
+the key of a feature (its number) with one count per label. Learning writes a small run, forgetting one with
+negative counts, and reading adds the counts of all runs. Runs of similar size are merged: each generation has
+at least `tables.RATIO` times the entries of the next younger one. So there are few runs, and the number of
+times that an entry is rewritten grows only with the logarithm of the store's size.
 
-A run is divided by the highest bits of the key into *shelves* of about 64 entries, each one row of the table
-`shelf`: a verdict reads one small row per feature and run. Counts of 1, 2, 4 and 8 bytes are in separate
-runs, so that in a large run a common entry of two labels has 6 bytes. experiments/0006-store compares this
-with one row per feature (a B-tree with the feature as its key).
+A run is divided by the highest bits of the key into *shelves*, on average of fewer than 128 entries. Each is
+one row of the table `shelf`: a verdict reads one small row per feature and run. Counts of 1, 2, 4 and 8 bytes
+are in separate runs, so that in a large run a common entry of two labels has 6 bytes. experiments/0006-store
+compares this with one row per feature (a B-tree with the feature as its key).
 """
 
 import sqlite3
@@ -23,8 +23,8 @@ from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
 _ENTRY_BYTES = 5  # the smallest entry: four bytes of a key and a count of one byte
-_UNCHECKED_ENTRIES = 1 << 20  # above this number, the claimed entries are compared with the file's size
-_BISECT_BYTES = 1 << 14  # bytes; longer shelves are searched by bisection; a typical one has 400
+_UNCHECKED_ENTRIES = 1 << 20  # if runs claim to have more, their number is compared with the file's size
+_BISECT_BYTES = 1 << 14  # longer shelves are searched by bisection; a typical one has 100 to 1,300 bytes
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
 

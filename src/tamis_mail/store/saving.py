@@ -25,7 +25,7 @@ from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
 
 # The tables of counts and messages, which an upgrade of the tokens replaces.
-_LEARNED = ("label", "source", "journal", "run", "shelf", "bundle", "message")
+_LEARNED_TABLES = ("label", "source", "journal", "run", "shelf", "bundle", "message")
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
@@ -112,7 +112,7 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
                         f"the store {store.name} was changed by another process meanwhile, and was left as "
                         "it is: run the command again"
                     )
-                for table in _LEARNED:
+                for table in _LEARNED_TABLES:
                     connection.execute(f"DELETE FROM main.{table}")
                     connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
                 connection.execute(

@@ -1,7 +1,8 @@
 """Read all counts and coefficients of a store into a table in memory, for many verdicts.
 
-A table takes about 20 bytes per feature. For a store with too many features, `verdict/arrays.py` looks up the
-counts of each message in the database instead.
+A table takes about 20 bytes per feature. For a store with too many features, the counts of each batch of
+messages are looked up in the database instead (`Store.count_arrays`), and `verdict/arrays.py` judges by
+these.
 """
 
 from __future__ import annotations

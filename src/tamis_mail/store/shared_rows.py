@@ -77,7 +77,7 @@ class SharedRows(Protocol):
         """
 
     def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
-        """Yield all rows in parts, each with a position of the store at that time or before.
+        """Yield all rows in parts, each with a position that the store had when it was read, or before.
 
         Rows may change meanwhile: after all parts are read, apply
         `read_changes(position of the first part)`.

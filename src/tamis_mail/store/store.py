@@ -252,7 +252,7 @@ class Store:
         return counts
 
     def has_counts(self) -> bool:
-        """Whether there is a count of any feature."""
+        """Whether any counts are stored, even if they cancel each other."""
         with self.snapshot():
             return bool(runs.all_runs(self._connection))
 
@@ -621,9 +621,10 @@ class Writer:
     def store_features(
         self, digests: Sequence[bytes], packed: bytes | None, dates: Sequence[int | None]
     ) -> None:
-        """Store the packed features (None if they are too many) and the dates of messages of the journal.
+        """Store the packed features and the dates of messages that are in the journal.
 
-        The date of a message that has one already stays.
+        `packed` is None if the features are too many to be stored, or not known. A message that has a row of
+        the table `message` keeps the date there.
         """
         bundle = None
         if packed is not None:
@@ -656,7 +657,7 @@ class Writer:
                 )
 
     def add_clipped(self, table: CountTable) -> None:
-        """Add to the counts of a pruned store; a sum that would be negative becomes zero."""
+        """Add a table to the counts of a pruned store; a sum that would be negative becomes zero."""
         self.add(_tables().clip(self._connection, table))
 
     def replace_coefficients(self, keys: FeatureKeys, values: NDArray[np.float64]) -> int:
@@ -674,7 +675,7 @@ class Writer:
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
     def add_row(self, table: str, row: Sequence[object]) -> bool:
-        """Add a row to one of the lists of `schema.LISTS`; return False if its key is there."""
+        """Add a row to one of the lists of `schema.LISTS`; return False if the list has its key already."""
         placeholders = ", ".join("?" * len(row))
         cursor = self._connection.execute(
             f"INSERT OR IGNORE INTO {table} VALUES ({placeholders})", tuple(row)

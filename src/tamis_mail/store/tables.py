@@ -38,7 +38,7 @@ _MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may clai
 class CountTable:
     """An array of counts: keys of features in ascending order, with one count per label for each.
 
-    It is no table of the database. The counts of a feature that is absent are zero.
+    It is not a table of the database. A feature that is absent has counts of zero.
     """
 
     keys: FeatureKeys  # (entries,)
@@ -104,7 +104,7 @@ class CountTable:
         return cls(keys, counts)
 
     def is_total(self, labels: int) -> bool:
-        """Whether `total` could return this table: keys ascend, no row is zero, there are so many labels."""
+        """Whether `total` could return this table: keys ascend, no row is 0, there are `labels` columns."""
         return (
             self.counts.shape[1] == labels
             and bool((self.keys[1:] > self.keys[:-1]).all())
@@ -136,7 +136,7 @@ def _find_nonzero(counts: Counts) -> NDArray[np.bool_]:
 
 
 def add(connection: sqlite3.Connection, table: CountTable) -> None:
-    """Add a table to the counts inside the open transaction: as a new run, merged with small ones."""
+    """Add a table to the counts inside the open transaction, as a new generation that replaces small ones."""
     if not len(table.keys):
         return
     runs = all_runs(connection)
@@ -339,7 +339,11 @@ def _record(run: Run) -> np.dtype[np.void]:
 
 
 def _bits(entries: int) -> int:
-    """Choose b for a run of 2**b shelves: about 64 entries each, or fewer so that keys take 4 bytes."""
+    """Choose b for a run of 2**b shelves: from 128 entries on, 64 to 127 entries each, on average.
+
+    From 2**20 entries on, b is at least 16, so that an entry stores four bytes of its key; a run of fewer
+    than 2**22 entries then has 16 to 63 entries per shelf.
+    """
     return max(0 if entries < _SMALL_RUN else 16, entries.bit_length() - 7)
 
 

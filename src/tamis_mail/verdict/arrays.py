@@ -17,13 +17,14 @@ from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negativ
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
 
-# One side of a comparison: the number of its messages that have each feature, and of all, for each view.
-Counted = tuple[NDArray[np.float64], Sequence[float]]
+# One side of a comparison: how many of its messages have each feature, and how many messages it has, by view.
+CountedSide = tuple[NDArray[np.float64], Sequence[float]]
 # The features of messages: message i has rows[begins[i] : ends[i]].
 Ranges = tuple[NDArray[np.intp], NDArray[np.intp]]
-Rows = NDArray[np.int32] | NDArray[np.intp]  # of counts, one per feature; those of a fit are millions
+# Indices of rows of counts, of which each feature has one; a fit has millions, for which four bytes suffice.
+Rows = NDArray[np.int32] | NDArray[np.intp]
 Kinds = NDArray[np.uint8] | NDArray[np.intp]  # the view of each row
-Groups = NDArray[np.int32] | NDArray[np.intp]  # of each row
+Groups = NDArray[np.int32] | NDArray[np.intp]  # the group of each row: see `group_counts`
 
 
 def judge_many(
@@ -48,7 +49,7 @@ def judge_many(
     groups, firsts = group_counts(kinds, counts)
     group_kinds, counts = kinds[firsts], counts[firsts]
 
-    def compute_log_odds(left: Counted, right: Counted, rule: Rule) -> NDArray[np.float64]:
+    def compute_log_odds(left: CountedSide, right: CountedSide, rule: Rule) -> NDArray[np.float64]:
         view_scores, _ = _score_views(rows, ranges, group_kinds, rule, left, right, groups)
         return log_odds(view_scores, rule)
 
@@ -81,14 +82,14 @@ def judge_many(
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """What the features, the header length and the intercept of one message add to the log-odds of spam."""
+    """What the features, the length of the headers and the intercept add to the log-odds of one message."""
 
     features: NDArray[np.float64]  # (features,)
-    spam: NDArray[np.float64]  # (features,): weight of the learned spam that has the feature
-    ham: NDArray[np.float64]  # (features,): weight of the other learned mail that has the feature
+    spam: NDArray[np.float64]  # (features,): the number of spam messages that have the feature
+    ham: NDArray[np.float64]  # (features,): the number of other messages that have the feature
     header_length: float
     intercept: float
-    n_spam: float  # weight of all learned spam
+    n_spam: float  # the numbers of all spam and of all other messages; earlier and guessed ones count less
     n_ham: float
 
 
@@ -100,7 +101,10 @@ def contribute(
     unit: int,
     coefficients: NDArray[np.float64] | None = None,
 ) -> Contributions:
-    """Compute the contribution of each feature of one message: the terms of the sum of `judge_many`."""
+    """Compute what each feature of one message adds to the log-odds that `judge_many` computes.
+
+    `keys` are the features, and `counts` has one row for each. The evidence of a word list is not included.
+    """
     spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, rule.guessed)
     (s, spams), (h, hams) = left, right = _count_side(counts, spam), _count_side(counts, rest)
     kinds = views(keys, rule.token_version)
@@ -159,8 +163,8 @@ def group_counts(
 ) -> tuple[Groups, NDArray[np.intp]]:
     """Return the group of each row of counts, and the first row of each group.
 
-    The rows of a group have the same view and the same counts, and so the same weight, which is computed
-    once. There are few groups, because most features are in one or two messages.
+    The rows of a group have the same view and the same counts, and therefore the same weight, which is
+    computed once. There are few groups, because most features are in one or two messages.
     """
     if core is None:
         return group_by_numpy(kinds, counts)
@@ -213,13 +217,14 @@ def score_and_find_presences(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(messages, views): the scores, and what the scores would be if every known feature had weight 1.
 
-    With `groups`, the views and the counts are those of groups of rows, and row i is of group groups[i].
+    With `groups`, `kinds` and `counts` have one element or row per group, and row i of the counts is in group
+    groups[i].
     """
     sides_counted = _count_side(counts, spam), _count_side(counts, rest)
     return _score_views(rows, ranges, kinds, rule, *sides_counted, groups)
 
 
-def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> Counted:
+def _count_side(counts: NDArray[np.int64] | NDArray[np.float64], side: Side) -> CountedSide:
     return side_counts(counts, side), side.messages
 
 
@@ -228,8 +233,8 @@ def _score_views(
     ranges: Ranges,
     kinds: Kinds,
     rule: Rule,
-    spam: Counted,
-    rest: Counted,
+    spam: CountedSide,
+    rest: CountedSide,
     groups: Groups | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     weights = _weigh_features(kinds, rule, spam, rest)
@@ -246,8 +251,11 @@ def _score_views(
     return view_scores, presences
 
 
-def _weigh_features(kinds: Kinds, rule: Rule, spam: Counted, rest: Counted) -> NDArray[np.float64]:
-    """(features,): the weight of each feature, before the scale of its view; zero if it was never learned."""
+def _weigh_features(kinds: Kinds, rule: Rule, spam: CountedSide, rest: CountedSide) -> NDArray[np.float64]:
+    """(features,): the weight of each feature, before the scale of its view.
+
+    It is zero if the feature was never learned, or if one of the sides has no messages.
+    """
     (s, spams), (h, hams) = spam, rest
     refuse_negative(float(min(s.min(initial=0), h.min(initial=0))))
     weights = np.zeros(len(s))
@@ -268,7 +276,7 @@ def _sum_views(
     is_known: NDArray[np.bool_],
     groups: Groups | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the sum of the weights, and the numbers of features and of known ones, by message and view."""
+    """Return, by message and view: the sum of the weights, the number of features, the number known."""
     shape = len(ranges[0]), n_views
     sums, sizes, known = np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     if core is None:

@@ -13,6 +13,10 @@ of its n features of a view.
 
     minimise  Σ wᵢ log(1 + exp(∓ (zᵢ·s + xᵢ·b))) + λ |b|² / 2
 
+The sign is − for spam and + for other mail. wᵢ is the weight of message i, and zᵢ has its scores and the
+factor of the intercept. s are the scales and the intercept, s₀ their means and σ their standard deviations
+under the prior. xᵢ has the values 1/√n, and b are the coefficients.
+
 These coefficients are fitted to messages that are not held out, so they are multiplied by m / (m + 10), where
 m is the number of messages of the smaller class: with few messages, they have little effect.
 
@@ -49,14 +53,14 @@ Floats = NDArray[np.float64]
 
 MAX_MESSAGES = 2000  # of spam, and of other mail, to which weights are fitted: by the smallest digests
 PRECISION = 0.02  # λ, of the coefficients of single features: experiments/0010-learned-weights
-COEFFICIENT_PATIENCE = 10  # with so many messages of the smaller class, coefficients are halved
+COEFFICIENT_PATIENCE = 10  # with this many messages of the smaller class, coefficients are halved
 SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to the default scale
 INTERCEPT_WIDTH = 1.0  # standard deviation of the intercept before any mail
-_NEWTON_STEPS = 100  # at most; ten suffice
+_NEWTON_STEPS = 100  # at most; about ten suffice
 _TOLERANCE = 1e-10  # the scales have converged at this gradient per message, or at this step
 _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than this
 _FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
-_NO_SLOT = 4  # of the core's matrix: for rows of views without coefficients
+_NO_SLOT = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
 
@@ -69,7 +73,9 @@ class Training:
     starts: NDArray[np.intp]  # (messages + 1,): message i has rows[starts[i] : starts[i + 1]]
     columns: NDArray[np.intp]  # (messages,): the column of each message's label
     weights: NDArray[np.int64]  # (messages,): the weight with which each message is counted
-    distinct: NDArray[np.intp]  # (counts,): the index of each row among the features of all messages
+    distinct: NDArray[
+        np.intp
+    ]  # (counts,): for each row of the counts, the index of its key in the caller's keys
 
     @classmethod
     def from_messages(
@@ -81,7 +87,7 @@ class Training:
         chosen: NDArray[np.intp],
         features: int,
     ) -> "Training":
-        """Take some of the messages, whose features are given by their indices among `features` keys."""
+        """Take the messages `chosen`, given the indices of their features in a list of `features` keys."""
         places, _ = expand_ranges(starts[chosen], starts[chosen + 1])
         chosen_indices = indices[places]
         chosen_starts = np.concatenate([np.zeros(1, np.intp), np.cumsum(np.diff(starts)[chosen])])
@@ -96,10 +102,13 @@ class HeldOut:
     """The scores of messages, each by the counts of all others."""
 
     scores: Floats  # (messages, views + 1): of the views, without centres, and the factor of the intercept
-    presences: Floats  # (messages, views): by how much each score is less if the centre is 1
+    presences: Floats  # (messages, views): by how much each score is smaller if the centre is 1
 
     def find_centres(self, is_spam: NDArray[np.bool_], weights: Floats) -> Floats:
-        """(views,): find the centres at which the mean scores of spam and of other mail sum to zero."""
+        """(views,): find the centres at which the mean scores of spam and of other mail sum to zero.
+
+        The centre of a view without known features is 0.
+        """
 
         def sum_means(values: Floats) -> Floats:
             shares = [np.where(kind, weights, 0.0) for kind in (is_spam, ~is_spam)]
@@ -169,7 +178,7 @@ class PreparedFit:
 
 
 def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Choose the messages that are fitted: the first MAX_MESSAGES of either class, by digest."""
+    """Return the ascending indices of the messages to fit: the first MAX_MESSAGES of each class."""
     chosen = [np.flatnonzero(is_spam == kind)[:MAX_MESSAGES] for kind in (False, True)]
     return np.sort(np.concatenate(chosen))
 
@@ -236,10 +245,10 @@ def leave_one_out(
     rule: Rule,
     unit: int,
 ) -> HeldOut:
-    """Score messages by the counts of all others.
+    """Score each message by the counts of all others.
 
-    Without a message, the counts of its label are less by its weight for each of its features. So one table
-    of counts per label and weight suffices.
+    Without a message, the counts of its features under its label are smaller by its weight. So one table of
+    counts suffices for all messages with the same label and the same weight.
     """
     kinds = views(keys, rule.token_version)
     groups, firsts = group_counts(kinds, counts)

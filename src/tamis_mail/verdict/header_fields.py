@@ -31,10 +31,10 @@ DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
 _OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
 _END_OF_LINE = (
-    rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR LF after one more conversion
+    rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR CR LF (converted three times)
 )
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
-_FIRST_END = re.compile(rb"\r?\n")
+_LF_OR_CRLF = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
 _SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
 _NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
@@ -68,7 +68,7 @@ def add_verdict(
     """
     start = _find_block_start(raw)
     if newline is None:
-        end = _FIRST_END.search(raw, start) or _FIRST_END.search(raw)
+        end = _LF_OR_CRLF.search(raw, start) or _LF_OR_CRLF.search(raw)
         newline = b"\r\n" if end and end[0] == b"\r\n" else b"\n"
     block = b"".join(
         line + newline for line in fields(verdict, dialect=dialect, required=required, version=version)
@@ -101,7 +101,7 @@ def has_verdict_name(name: bytes) -> bool:
 
 
 def _find_block_start(raw: bytes) -> int:
-    """Return the position of the block: after postmarks and continuation lines."""
+    """Return the position of the block: after postmarks, and after lines that begin with a space or tab."""
     lines = _CONTINUATION.match(raw, envelope_end(raw))
     return lines.end() if lines else 0
 
@@ -138,7 +138,7 @@ def fields(verdict: Verdict, *, dialect: str, required: float, version: str) -> 
 def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
     """Return the score of a verdict and the score from which mail is spam, as log-odds that fit the label."""
     spam = verdict.label == "spam"
-    threshold = round(log(required / max(1 - required, 1e-9)), 2)
+    threshold = round(log(max(required, 1e-300) / max(1 - required, 1e-9)), 2)
     # The score of other mail stays below the required score, also after rounding.
     score = verdict.log_odds if spam else min(verdict.log_odds, threshold - 0.01)
     if verdict.listed:  # other programs filter by the score, so it must agree with the label

@@ -11,7 +11,7 @@ from tamis_mail.verdict.verdict import Evidence, Judgement, Verdict, VerdictErro
 
 INTERCEPT = "(before any evidence)"  # the evidence of the fitted intercept
 INTERCEPT_VIEW = "intercept"
-HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of grams (tokens of version 1)
+HEADER_LENGTH = "(length of the headers)"  # the evidence of the number of n-grams (tokens of version 1)
 _IMPOSSIBLE_COUNTS = (
     "the counts of the store are impossible, so the message was not judged: look for damage with "
     "tamis store check"
@@ -30,12 +30,12 @@ def judge(
     """Judge a message, given the counts of each of its features by label, and the features' coefficients.
 
     `unit` is the weight of a message that is learned now. `names` is called if the evidence is read, and
-    returns the name of each feature. `further_evidence` is that of an imported word list.
+    returns the name of each feature. `further_evidence` is the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
     pairs = _count_sides(counts, spam, rest)
-    contributions, header_length = _contributions(pairs, rule, spam.messages, rest.messages)
+    contributions, header_length = _compute_contributions(pairs, rule, spam.messages, rest.messages)
     if coefficients:
         _add_coefficients(contributions, coefficients, rule.token_version)
     intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
@@ -48,7 +48,7 @@ def judge(
     for comparison in comparisons:
         own_counts = {key: comparison.own.count(row) for key, row in counts.items()}
         pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
-        label_contributions, label_intercept = _contributions(
+        label_contributions, label_intercept = _compute_contributions(
             pairs, label_rule, comparison.own.messages, comparison.rest
         )
         log_odds_of_labels[comparison.name] = label_intercept + sum(label_contributions.values())
@@ -80,7 +80,7 @@ def _count_sides(
     counts: Mapping[int, Sequence[int]], spam: Side, rest: Side
 ) -> dict[int, tuple[float, float]]:
     """Return for each feature the numbers of spam and of other messages that have it."""
-    cache: dict[tuple[int, ...], tuple[float, float]] = {}  # few rows of counts are distinct
+    cache: dict[tuple[int, ...], tuple[float, float]] = {}  # many features have the same counts
     pairs = {}
     for key, row in counts.items():
         case = tuple(row)
@@ -104,7 +104,7 @@ def list_other_labels(labels: Sequence[Label]) -> list[str]:
 def decide(
     log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
 ) -> Judgement:
-    """Choose the label by the log-odds of spam and, if there are several other labels, of each of these.
+    """Choose the label by the log-odds of spam and, if there are several other labels, those of each of them.
 
     Raise VerdictError if a number is not finite.
     """
@@ -158,7 +158,10 @@ def _softmax(scores: Sequence[float]) -> list[float]:
 def _add_coefficients(
     contributions: dict[int, float], coefficients: Mapping[int, float], token_version: int
 ) -> None:
-    """Add b / √n to the contribution of each feature, where n is the number of features of its view."""
+    """Add b / √n to the contribution of each feature with a coefficient b.
+
+    n is the number of the message's features of the same view.
+    """
     mask = view_mask(token_version)
     sizes: dict[int, int] = {}
     for key in contributions:
@@ -168,10 +171,10 @@ def _add_coefficients(
         contributions[key] += coefficient * factors[key & mask]
 
 
-def _contributions(
+def _compute_contributions(
     counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """Return the contribution of each feature to the log-odds, and that of the length of the headers.
+    """Return what each feature adds to the log-odds, and what the length of the headers adds.
 
     `counts` has for each feature the numbers of messages on the two sides that have it; `spams` and `hams`
     are the numbers of all messages on these sides, by view.

@@ -91,7 +91,7 @@ class View:
 class Rule:
     """The parameters of the verdict, except the coefficients of features and imported word lists."""
 
-    views: tuple[View, ...]  # as `features.VIEWS_OF[token_version]`
+    views: tuple[View, ...]  # one for each of `features.VIEWS_OF[token_version]`
     patience: float
     acquaintance: float
     spam: float  # minimum probability of a verdict of spam
@@ -289,7 +289,7 @@ def _side(
 
 
 def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
-    """List those of the features that can have coefficients: those of LAYER_VIEWS."""
+    """List the features that can have coefficients, which are those of the LAYER_VIEWS."""
     mask = view_mask(token_version)
     return [key for key in keys if key & mask in LAYER_VIEWS]
 

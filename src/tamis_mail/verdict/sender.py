@@ -1,11 +1,11 @@
 """The effect of the senders of a message on its verdict: the user's lists, and known correspondents.
 
-An allowed sender is ham, and a blocked one is spam, whatever the evidence. The evidence, the log-odds and the
-probability stay as they are. The most specific entry decides for an address. A message is blocked if one of
-its senders is, and allowed if all of them are.
+A message from a blocked sender is spam; one from an allowed sender has the most probable label other than
+spam. The lists do not change the evidence, the log-odds and the probability. The most specific entry decides
+for an address. A message is blocked if one of its senders is, and allowed if all of them are.
 
 If the user has written to all senders of a message, they are known: that is evidence, which is added to the
-log-odds. If the user is one of the senders, it is not.
+log-odds. There is no such evidence if the user is one of the senders.
 
 From is easily forged. If a message failed DMARC, or its From is ambiguous, its senders are neither allowed
 nor known, and its features decide; a blocked sender is blocked even then.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # 72 and 1 -> 6 of the 750 would be called ham, and the rest unsure or spam.
 KNOWN_SENDER = -3.0
 PEOPLE = "people"  # the view of this evidence
-_LOWEST = -745.0  # the logarithm of the smallest positive number, for a probability that was rounded to zero
+_LOWEST = -745.0  # below the logarithm of every positive float; for a probability that was rounded to zero
 
 
 @record(frozen=True, slots=True)
@@ -67,20 +67,21 @@ def judge_sender(
     entries = [_find_entry(address, listed) for address in senders.addresses]
     for entry in entries:
         if entry is not None and not listed[entry]:
-            return Standing(SPAM, f"blocked: {_name(entry)}")
+            return Standing(SPAM, f"blocked: {_format_entry(entry)}")
     allowed = [entry for entry in entries if entry is not None]
+    shown = _format_entry(allowed[0]) if allowed else ""
     evidence = _weigh_correspondents(senders.addresses, correspondents)
     if senders.fails_dmarc or not senders.is_clear:
         doubt = "the message failed DMARC" if senders.fails_dmarc else "From is malformed"
         if allowed:
-            return Standing(remark=f"{_name(allowed[0])} is allowed, but {doubt}: the evidence decides.")
+            return Standing(remark=f"{shown} is allowed, but {doubt}: the evidence decides.")
         if evidence is not None:
             return Standing(remark=f"{evidence.token[1:-1]}, but {doubt}: that does not count.")
         return Standing()
     if allowed and len(allowed) == len(entries):
-        return Standing(HAM, f"allowed: {_name(allowed[0])}", evidence=evidence)
+        return Standing(HAM, f"allowed: {shown}", evidence=evidence)
     if allowed:
-        remark = f"{_name(allowed[0])} is allowed, but From has other senders, too: the evidence decides."
+        remark = f"{shown} is allowed, but From has other senders, too: the evidence decides."
         return Standing(remark=remark, evidence=evidence)
     return Standing(evidence=evidence)
 
@@ -94,7 +95,8 @@ def _find_entry(address: str, listed: Mapping[str, bool]) -> str | None:
     return None
 
 
-def _name(entry: str) -> str:
+def _format_entry(entry: str) -> str:
+    """Write an entry for the user: a domain without its @."""
     return entry.removeprefix("@")
 
 
@@ -131,7 +133,7 @@ def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judge
 
 
 def _add_log_odds(judgement: Judgement, contribution: float, rule: Rule) -> Judgement:
-    """Add to the log-odds of spam; the odds of the other labels among themselves stay."""
+    """Add to the log-odds of spam; the ratios of the other labels' probabilities stay."""
     others = {name: p for name, p in judgement.probabilities.items() if name != SPAM}
     scores = {name: log(p) if p > 0 else _LOWEST for name, p in others.items()}
     return decide(judgement.log_odds + contribution, list(others) or [HAM], scores, rule)

@@ -36,7 +36,7 @@ class TableRule:
                 comparison.rest,
                 rule.drop_centres(),
             )
-        self._compared = [comparison.name for comparison in comparisons]
+        self._compared_labels = [comparison.name for comparison in comparisons]
 
     def _compare(
         self,
@@ -46,7 +46,7 @@ class TableRule:
         rest_messages: Sequence[float],
         rule: Rule,
     ) -> None:
-        """Let the table compute the log-odds of some columns against others, by this rule."""
+        """Let the table compute the log-odds of the labels in `columns` against those in `rest_columns`."""
         views = [
             [
                 view.scale,
@@ -76,7 +76,7 @@ class TableRule:
                 decide(
                     log_odds + self._intercept + offset,
                     self._other_labels,
-                    dict(zip(self._compared, log_odds_of_labels, strict=True)),
+                    dict(zip(self._compared_labels, log_odds_of_labels, strict=True)),
                     self._rule,
                 )
             )

@@ -14,7 +14,9 @@ class Evidence:
     """The contribution of one feature of a message to the log-odds of spam.
 
     `spam` and `ham` are the numbers of spam and of other messages that have it. A message that was learned
-    before decays, or with a guessed label, counts as a part of one.
+    before decays, or with a guessed label, counts as a part of one. The intercept and the length of the
+    headers are evidence, too, with the numbers of all learned messages; so is a known sender, with the number
+    of messages that the user wrote to it as `ham`.
     """
 
     token: str
@@ -98,6 +100,7 @@ class Verdict:
     def strongest(self) -> tuple[Evidence, ...]:
         """At least the 20 strongest contributions, and the 20 strongest without n-grams, strongest first.
 
-        It is all of the evidence, unless `sort_batch` has computed the strongest, which takes less time.
+        It is all of the evidence, unless `Sieve.sort_batch` has computed these, which takes less time; then
+        contributions of 0 are left out.
         """
         return self.evidence if self._strongest is None else self._strongest

@@ -2,11 +2,11 @@
 
 The constants are from experiments/0011-bogofilter-import.
 
-The list has counts of the tokens of another filter. Those tokens of a message add evidence to that of the
-features of tamis. Tokens of the header and of the body have weights as in `rule.View`. A token is strong if
-its weight is at least LEAST_WEIGHT in absolute value; weak tokens are ignored. A strong weight is divided by
-the number of tokens that are strong or unknown, plus the reluctance, and multiplied by the scale, for header
-and body separately. All contributions are then multiplied by three factors:
+The list has counts of the tokens of another filter. The tokens of a message that are on the list are evidence
+in addition to the features of tamis. Tokens of the header and of the body have weights as in `rule.View`. A
+token is strong if its weight is at least LEAST_WEIGHT in absolute value; weak tokens are ignored. A strong
+weight is divided by the number of tokens that are strong or unknown, plus the reluctance, and multiplied by
+the scale, for header and body separately. All contributions are then multiplied by three factors:
 
 - TOLERANCE / (TOLERANCE + c), where c is the smaller of the numbers of strong tokens for and against spam: a
   message with many of both is of a kind that the list does not know, such as new wanted mail;
@@ -26,7 +26,7 @@ IMPORTED = "imported"  # the view of the evidence
 LEAST_WEIGHT = 1.5
 TOLERANCE = 15
 PATIENCE = 2
-ENDURANCE = 100  # with so many learned messages of the smaller class, a large list counts half
+ENDURANCE = 100  # with this many learned messages of the smaller class, a large list counts half
 HEADER_TOKENS = View(scale=2.5, prior=0.01, pooled=True, reluctance=10)
 BODY_TOKENS = View(scale=5.0, prior=0.1, pooled=False, reluctance=10)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from time import sleep
 
 import pytest
 from hypothesis import given
@@ -159,6 +160,36 @@ def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> 
     threads.close()
     assert threads._pool is None
     threads.close()  # twice is no trouble
+
+
+def _return_late(number: int) -> int:
+    sleep(0.02)
+    return number
+
+
+@needs_core
+def test_results_that_are_read_after_the_threads_were_closed_end_in_an_error(threads: Executor) -> None:
+    _, work = threads.prepare([b"x"] * 200, 1 + 1)
+    results = work(_return_late, ((number,) for number in range(30)))
+    assert next(results) == 0
+    threads.close()
+    with pytest.raises(RuntimeError, match="the filter was closed or another job failed"):
+        list(results)
+    assert threads._pool is None
+
+
+@needs_core
+def test_an_error_of_one_job_ends_the_results_of_another_in_an_error(threads: Executor) -> None:
+    _, work = threads.prepare([b"x"] * 200, 1 + 1)
+    results = work(_return_late, ((number,) for number in range(30)))
+    assert next(results) == 0
+    with pytest.raises(TypeError):
+        list(work("digest_messages", [(1, 2, 3)]))
+    threads.prepare([b"x"] * 200, 1 + 1)
+    following = threads._pool
+    with pytest.raises(RuntimeError, match="the filter was closed or another job failed"):
+        list(results)
+    assert threads._pool is following  # the new threads are not stopped by the error of the old ones
 
 
 @needs_core

@@ -270,6 +270,13 @@ def test_a_store_in_a_folder_that_may_not_be_searched_is_not_said_to_be_missing(
     assert "cannot be read (Permission denied)" in answer
 
 
+def test_an_empty_file_that_may_not_be_written_is_no_store(open_folder: Path) -> None:
+    path = open_folder / "empty"
+    path.touch(0o444)
+    answer = as_nobody(lambda: Store(path, readonly=True).labels())
+    assert answer == f"StoreError: there is no store at {path}: learn some mail first (tamis learn --help)"
+
+
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
 def test_a_fifo_is_no_store_and_is_not_waited_for(tmp_path: Path, ending: str) -> None:
     if ending:

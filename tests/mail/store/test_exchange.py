@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tamis_mail import schema
 from tamis_mail.schema import Integer, Nullable, Text
 from tamis_mail.store import Store, StoreError, database, exchange, maintenance
 from tamis_mail.store.bundle_arrays import Bundle, pack
+from tamis_mail.store.tables import CountTable
 from tests.mail.store.memory import careless, digest, features, forget, learn, remembered
 
 
@@ -46,6 +48,17 @@ def test_there_and_back_is_the_same_to_the_byte(store: Store, tmp_path: Path) ->
         assert new.message_weight() == 2
         forget(new, range(18))
         assert remembered(new) == {}
+
+
+def test_counts_of_a_store_that_was_decayed_often_are_loaded(tmp_path: Path) -> None:
+    largest = (1 << 62) - 1  # 19 digits
+    with Store(tmp_path / "a") as a, Store(tmp_path / "b") as b:
+        with a.transaction() as writer:
+            writer.add_imported("ham", largest)
+            writer.add(CountTable(np.array([5], np.uint64), np.array([[largest]], np.int64)))
+        exchange.load(b, io.BytesIO(text(a)))
+        assert text(b) == text(a)
+        assert remembered(b) == remembered(a)
 
 
 def test_the_text_does_not_tell_in_what_order_things_were_learned(tmp_path: Path) -> None:
@@ -115,6 +128,18 @@ def test_the_features_of_a_long_message_are_on_several_lines(
         exchange.load(new, io.BytesIO(written))
         assert text(new) == written
         assert maintenance.check(new) == []
+
+
+def test_a_message_with_more_features_than_a_bundle_has_is_refused(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = max(len(features(number)) for number in range(18))
+    with Store(tmp_path / "new") as new:
+        monkeypatch.setattr(exchange, "MAX_BUNDLE_FEATURES", most - 1)
+        with pytest.raises(StoreError, match=f"has more than {most - 1} features; nothing was loaded"):
+            exchange.load(new, io.BytesIO(text(store)))
+        monkeypatch.setattr(exchange, "MAX_BUNDLE_FEATURES", most)
+        assert exchange.load(new, io.BytesIO(text(store))) == 18
 
 
 def seal(lines: list[bytes]) -> bytes:
@@ -198,7 +223,7 @@ BAD_ROWS = {
     "too few values": (b'["fruit", "a"]', "a row of fruit needs name, number"),
     "no text": (b'["fruit", "\\ud800", 1]', "a row of fruit needs name, number"),
     "a number out of range": (b'["fruit", "a", 10]', "fruit.number is 10, expected a whole number"),
-    "the same key": (b'["fruit", "apple", 1]', "two rows of one key"),
+    "the same key": (b'["fruit", "apple", 1]', "two rows with the same key"),
 }
 
 
@@ -321,11 +346,19 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         lambda data: changed(data, b"count", lambda line: line[:18] + b" -1 0 0 1\n"),
         "a feature needs",
     ),
+    "a count beyond the largest": (
+        lambda data: changed(data, b"count", lambda line: line[:18] + b" 1 1 1 4611686018427387904\n"),
+        "4611686018427387904 is too large, expected less than 4611686018427387904",
+    ),
+    "a weight beyond the largest": (
+        lambda data: changed(data, b"label", lambda line: b'label 9999999999999999999 "ham"\n'),
+        "9999999999999999999 is too large",
+    ),
     "another count": (
         lambda data: changed(data, b"count", lambda line: line[:18] + b" 99 1 1 1\n"),
         "checksum differs",
     ),
-    "a line less": (lambda data: changed(data, b"count", lambda line: b""), "does not say"),
+    "a line less": (lambda data: changed(data, b"count", lambda line: b""), "expected the numbers of lines"),
 }
 
 

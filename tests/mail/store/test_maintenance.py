@@ -106,21 +106,21 @@ def test_status_of_a_store_that_knows_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [
-        ("UPDATE label SET messages = messages + 1 WHERE name = 'ham'", "label 'ham' says"),
-        ("UPDATE label SET weight = 0 WHERE name = 'spam'", "label 'spam' says"),
+        ("UPDATE label SET messages = messages + 1 WHERE name = 'ham'", "label 'ham' claims"),
+        ("UPDATE label SET weight = 0 WHERE name = 'spam'", "label 'spam' claims"),
         ("UPDATE label SET features = features - 1 WHERE name = 'spam'", "its counts add up to"),
-        ("INSERT INTO shelf VALUES (1 << 40, x'00')", "1 shelves of no run"),
+        ("INSERT INTO shelf VALUES (1 << 40, x'00')", "1 shelves that belong to no run"),
         (
             "UPDATE journal SET label = 7 WHERE digest = (SELECT min(digest) FROM journal)",
-            "1 messages of no label",
+            "1 messages without a label",
         ),
         (
             "UPDATE journal SET source = 7 WHERE digest = (SELECT min(digest) FROM journal)",
-            "1 messages of no source",
+            "1 messages without a source",
         ),
         ("UPDATE run SET entries = entries + 1", "should have"),
         ("UPDATE run SET width = 3", "counts of 3 bytes"),
-        ("UPDATE run SET labels = 9", "runs of too many labels"),
+        ("UPDATE run SET labels = 9", "runs with more labels than the store"),
         ("UPDATE shelf SET data = substr(data, 2)", "that are cut off"),
         ("UPDATE shelf SET data = CAST(data || data AS BLOB)", "entries out of order"),
         ("UPDATE shelf SET data = CAST(x'ffffffffffffffff0101' AS BLOB)", "on a wrong shelf"),

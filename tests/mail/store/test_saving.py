@@ -125,7 +125,7 @@ def test_a_damaged_backup_is_not_put_back(store: Store, backup: Path, tmp_path: 
     with closing(sqlite3.connect(backup)) as connection:
         connection.execute("UPDATE label SET features = 1")
         connection.commit()
-    with pytest.raises(StoreError, match=r"the backup .* is damaged \(label 'spam' says 1 features"):
+    with pytest.raises(StoreError, match=r"the backup .* is damaged \(label 'spam' claims 1 features"):
         saving.restore(backup, store.path)
     os.truncate(backup, 8192)
     with pytest.raises(StoreError, match="damaged"):

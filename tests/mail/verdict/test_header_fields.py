@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tamis_mail.message import canonical
 from tamis_mail.verdict import Evidence, Judgement, Verdict
-from tamis_mail.verdict.header_fields import DIALECTS, add_verdict, fields, remove_verdict
+from tamis_mail.verdict.header_fields import DIALECTS, add_verdict, fields, remove_verdict, score_of
 
 
 def verdict(label: str = "spam", log_odds: float = 7.3, evidence: tuple[Evidence, ...] = ()) -> Verdict:
@@ -158,6 +158,13 @@ def test_the_fields_are_those_that_filters_write() -> None:
 def test_what_is_no_spam_stays_below_what_is_required() -> None:
     *_, status = fields(verdict("unsure", 2.19722), dialect="spamassassin", required=0.9, version="1")
     assert b"score=2.19 required=2.20" in status
+
+
+@pytest.mark.parametrize(("label", "required"), [("spam", 0.0), ("unsure", 1.0)])
+def test_the_required_probability_may_be_zero_or_one(label: str, required: float) -> None:
+    score, threshold = score_of(verdict(label, -4.0), required)
+    assert score == -4.0
+    assert (score >= threshold) == (label == "spam")
 
 
 def test_evidence_cannot_forge_or_break_a_field() -> None:
