@@ -76,7 +76,7 @@ def refuse_irregular(mode: int, path: str | os.PathLike[str]) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> None:
-    """Replace the contents of a file atomically.
+    """Replace the contents of a file atomically, as `replace_file` does.
 
     >>> import tempfile
     >>> from pathlib import Path

@@ -126,7 +126,7 @@ put it into REDISCLI_AUTH
 
 
 def name_location(path: str | os.PathLike[str]) -> str:
-    """Return a path as it was given, or an address with its scheme and the name of the store.
+    """Return a path as it was given, or an address in its full form, with the name of the store.
 
     >>> name_location("redis:/localhost/0")  # as pathlib writes it
     'redis://localhost/0?store=tamis'

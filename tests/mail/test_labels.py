@@ -17,8 +17,6 @@ from tamis_mail.labels import Label, find_missing
         (("spam?", "ham?"), ""),
     ],
 )
-def test_spam_and_other_mail_are_needed_and_guesses_count(
-    names: tuple[str, ...], missing: str
-) -> None:
+def test_spam_and_other_mail_are_needed_and_guesses_count(names: tuple[str, ...], missing: str) -> None:
     labels = [Label(column, name, 1, 16, 0, 100) for column, name in enumerate(names)]
     assert find_missing(labels) == missing

@@ -75,9 +75,11 @@ CREATE VIRTUAL TABLE search USING fts5 (
 );
 CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+# The columns that `_make_row` takes.
 _COLUMNS = (
     "message.id, digest, sender, subject, age, message.size, verdict, probability, doubt, judged, label, file"
 )
+# `Query.order` → the columns by which a list is sorted.
 _ORDERS = {"newest": "age, message.id", "doubt": "doubt, age, message.id"}
 
 

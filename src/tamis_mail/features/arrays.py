@@ -7,15 +7,15 @@ from tamis.compiled import core
 from tamis_mail.features import hashing, pack_features
 from tamis_mail.tokens import VERSION, Tokens
 
-KeyArray = NDArray[np.uint64]  # numbers of features
+Numbers = NDArray[np.uint64]  # numbers of features
 
 
-def hash_tokens(tokens: Tokens) -> KeyArray:
+def hash_tokens(tokens: Tokens) -> Numbers:
     """Compute the features of a message (features,), in ascending order; the array is read-only."""
     return np.frombuffer(pack_features(tokens), "<u8")
 
 
-def views(keys: KeyArray, version: int = VERSION) -> NDArray[np.uint8]:
+def views(keys: Numbers, version: int = VERSION) -> NDArray[np.uint8]:
     """Compute `hashing.view` of each key. They are the lowest bits of its lowest byte."""
     return keys.astype(np.uint8) & np.uint8(hashing.view_mask(version))
 
@@ -37,7 +37,7 @@ def expand_ranges(
     return np.arange(int(sizes.sum())) + (begins - sizes_before)[owners], owners
 
 
-def find_keys(stored: KeyArray, keys: KeyArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+def find_keys(stored: Numbers, keys: Numbers) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
     """Return whether each key is stored, and the indices in `stored` of those that are.
 
     Both arrays are in ascending order.

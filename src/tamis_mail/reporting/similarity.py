@@ -64,24 +64,24 @@ def find_similar(
     own_norm = float((weights[is_shared] ** 2).sum() + n_unknown * np.log(1 + len(messages)) ** 2)
     squares = weights[messages.indices] ** 2
     sizes = np.diff(messages.starts)
-    rows = np.repeat(np.arange(len(messages)), sizes)
-    norms = np.bincount(rows, squares, len(messages))
-    products = np.bincount(rows, squares * is_shared[messages.indices], len(messages))
+    owners = np.repeat(np.arange(len(messages)), sizes)  # the index of the message of each feature
+    norms = np.bincount(owners, squares, len(messages))
+    products = np.bincount(owners, squares * is_shared[messages.indices], len(messages))
     similarities = products / np.sqrt(np.maximum(norms * own_norm, 1e-300))
     similar: list[SimilarMessage] = []
-    for row in np.argsort(-similarities, kind="stable"):
-        if len(similar) == limit or similarities[row] < _MIN_SIMILARITY:
+    for place in np.argsort(-similarities, kind="stable"):
+        if len(similar) == limit or similarities[place] < _MIN_SIMILARITY:
             break
-        if messages.digests[row] == own_digest:
+        if messages.digests[place] == own_digest:
             continue
-        indices = messages.indices[messages.starts[row] : messages.starts[row + 1]]
+        indices = messages.indices[messages.starts[place] : messages.starts[place + 1]]
         indices = indices[is_shared[indices] & is_counted[indices]]
         strongest = indices[np.argsort(-weights[indices], kind="stable")[:n_shared]]
         similar.append(
             SimilarMessage(
-                messages.digests[row],
-                int(messages.labels[row]),
-                float(min(1.0, similarities[row])),
+                messages.digests[place],
+                int(messages.labels[place]),
+                float(min(1.0, similarities[place])),
                 [int(key) for key in messages.keys[strongest]],
             )
         )

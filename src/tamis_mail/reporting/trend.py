@@ -1,6 +1,6 @@
 """The trend of the fraction of spam over time, with an interval, by Bayesian linear regression of `tamis`.
 
-The log-odds of spam on each day (half a message is added to either side, so that they are finite) are
+The log-odds of spam on each day (half a message is added to spam and to ham, so that they are finite) are
 regressed on a straight line and Gaussian basis functions of time. A day is weighted by its messages. The
 precisions of coefficients and noise maximise the log-evidence: the interval is wider if days vary more.
 """

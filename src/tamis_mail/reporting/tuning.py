@@ -207,7 +207,10 @@ def with_thresholds(rule: Rule, offered: tuple[float | None, float | None]) -> R
 
 
 def _round_probability(log_odds: float) -> float | None:
-    """Convert log-odds to a probability of two significant digits; None if they are infinite."""
+    """Convert log-odds to a probability p; None if they are infinite.
+
+    The smaller of p and 1 − p is rounded to two significant digits.
+    """
     if not np.isfinite(log_odds):
         return None
     p = float(sigmoid(log_odds))

@@ -18,7 +18,7 @@ _WORDS = 40  # words of a field that are read
 _ADDRESSES = 20  # addresses of a field that are read
 _LONG = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
-_HOPS = 3  # number of the oldest Received fields that are read
+_HOPS = 3  # number of the oldest Received fields (hops of the message) that are read
 
 _LOCAL = 100  # characters of an address before the at sign
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tamis.compiled import core
 from tamis_mail.features import read_features
-from tamis_mail.features.arrays import KeyArray
+from tamis_mail.features.arrays import Numbers
 from tamis_mail.features.batches import open_batch, read_batch
 from tamis_mail.labels import Label
 from tamis_mail.message import identify
@@ -182,7 +182,7 @@ def test_features_of_a_batch_are_those_of_its_messages() -> None:
     expected = read_features(plain, 2)
     batch = open_batch(MAIL)
     dates = read_batch(batch, range(len(MAIL)))
-    found: list[KeyArray] = [np.frombuffer(batch.features(index), "<u8") for index in range(len(MAIL))]
+    found: list[Numbers] = [np.frombuffer(batch.features(index), "<u8") for index in range(len(MAIL))]
     assert batch.digests() == digests
     assert [batch.canonical(index) for index in range(len(MAIL))] == plain
     assert dates == [date for _, date in expected]
