@@ -89,7 +89,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CatalogSource:
-    """A folder that is watched, or a mailbox that was imported."""
+    """A watched folder, which the page reads again and again, or a mailbox that was imported."""
 
     number: int
     path: str
