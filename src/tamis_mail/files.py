@@ -1,8 +1,9 @@
-"""Read and replace files safely; no other module of this package writes files by name.
+"""Read files, and replace whole files, safely.
 
-A file is written under a random name beside its place (mode 600, O_EXCL, so that nothing planted there is
-followed), synced, and renamed. The writer holds a lock on it meanwhile. A killed process loses its lock, so
-the next writer of the same file recognises leftover temporary files and removes them.
+A new file is written under a random name beside its place (mode 600, O_EXCL, so that nothing planted there is
+followed), synced unless the caller says otherwise, and renamed. Until then the writer holds a lock on it,
+where the system has such locks. A killed process loses its lock, so the next writer of the same file
+recognises leftover temporary files and removes them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def open_privately(name: str, flags: int) -> int:
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading; refuse a FIFO, which would block, and a device, which may act."""
+    """Open a regular file for reading; raise IrregularFileError for another, such as a FIFO or a device."""
     return open(path, "rb", opener=_open_descriptor)
 
 
@@ -68,14 +69,14 @@ def _open_descriptor(path: str, flags: int) -> int:  # an `opener` of `open`
 
 
 def refuse_irregular(mode: int, path: str | os.PathLike[str]) -> None:
-    """Raise an error unless the mode is that of a regular file."""
+    """Raise IrregularFileError unless the mode is that of a regular file."""
     if not stat.S_ISREG(mode):
         kind = next((name for name, is_kind in _IRREGULAR_KINDS.items() if is_kind(mode)), "special file")
         raise IrregularFileError(0, f"is a {kind}, expected a file", os.fspath(path))
 
 
 def write_file(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> None:
-    """Replace the contents of a file atomically.
+    """Replace the contents of a file atomically, as `replace_file` does.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -129,7 +130,10 @@ class Temporary:
 
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Temporary]:
-    """Create an empty file on the same disk, readable by its owner only; it is removed at the end."""
+    """Create an empty file in the folder of a path, readable by its owner only.
+
+    At the end of the block it is removed, unless `move_to` has moved it.
+    """
     _remove_leftovers(path)
     temporary = _create_beside(path)
     try:
@@ -145,9 +149,8 @@ def _create_beside(path: Path) -> Temporary:
         handle = os.open(temporary_path, _CREATE_FLAGS, 0o600)
         try:
             _lock(handle, wait=True)
-            if os.fstat(
-                handle
-            ).st_nlink:  # else another process removed it as a leftover before we had the lock
+            # Without a name, the file was removed as a leftover, by another process, before we had the lock.
+            if os.fstat(handle).st_nlink:
                 return Temporary(temporary_path, handle)
         except BaseException:
             os.close(handle)

@@ -4,14 +4,14 @@ This module imports nothing, because every process that judges one message loads
 """
 
 LARGEST = 50_000_000  # bytes of a message; what follows is ignored. Most servers refuse larger mail
-LARGEST_RAW = 2 * LARGEST  # bytes that are read: a message with line ends CR LF is up to twice as long
+LARGEST_RAW = 2 * LARGEST  # bytes that are read: line ends CR LF make a message at most twice as long
 _CALENDAR = frozenset(
     b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 )  # as C's ctime writes them in every locale
 
 
 def exceeds_limit(raw: bytes) -> bool:
-    """Whether a message is larger than LARGEST, so that its end is ignored.
+    """Whether a message has more than LARGEST bytes, CR LF counted as one, so that its end is ignored.
 
     >>> exceeds_limit(b"Subject: short")
     False

@@ -7,7 +7,9 @@ from tamis_mail.records import record
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
 GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was estimated
-GUESS_UNITS = 16  # parts into which a message is divided between the two guessed labels
+# A message with a guessed label has GUESS_UNITS times the weight of a labelled one, divided between both
+# guesses.
+GUESS_UNITS = 16
 
 
 @record(frozen=True, slots=True)
@@ -34,8 +36,11 @@ def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
 
 
 def find_missing(labels: Iterable[Label]) -> str:
-    """Name the mail that must be learned before a message can be other than unsure; "" if there is enough."""
-    kinds = {label.name == SPAM for label in labels if label.weight + label.lent}
+    """Name the mail without which no message is judged by its content; "" if there is spam and other mail.
+
+    Mail with guessed labels counts.
+    """
+    kinds = {label.name in (SPAM, GUESSED_LABELS[0]) for label in labels if label.weight + label.lent}
     if len(kinds) == 2:
         return ""
     return "anything" if not kinds else "wanted mail" if True in kinds else "spam"

@@ -23,6 +23,7 @@ _SCHEMES = ("postgresql:/", "redis:/", "rediss:/", "valkey:/", "valkeys:/", "pos
 _MAX_NAME_LENGTH = 100  # characters of the name of a store
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.+_-=")
 _MAX_WEIGHT = 1000  # of a message of the user's store, where one of the site's has weight 1
+_MAX_DIGITS = 9  # of a weight; Python refuses to convert thousands of them
 _EXPECTED = "expected postgresql://user@host/database?store=name or redis://host:6379/0?store=name"
 
 
@@ -110,7 +111,8 @@ put it into REDISCLI_AUTH
     if not own_parameters["store"] or own_parameters["store"] == own_parameters["site"]:
         raise LocationError(f"the address {text} must name a store that is not the site's, as in ?store=name")
     weight = own_parameters["weight"]
-    if not (weight.isascii() and weight.isdigit() and 1 <= int(weight) <= _MAX_WEIGHT):
+    is_integer = weight.isascii() and weight.isdigit() and len(weight) <= _MAX_DIGITS
+    if not (is_integer and 1 <= int(weight) <= _MAX_WEIGHT):
         raise LocationError(f"the address {text} has the weight {weight!r}, expected 1 to {_MAX_WEIGHT}")
     ending = f"?{'&'.join(driver_parameters)}" if driver_parameters else ""
     driver_scheme = {"postgres": "postgresql", "valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme)
@@ -124,7 +126,7 @@ put it into REDISCLI_AUTH
 
 
 def name_location(path: str | os.PathLike[str]) -> str:
-    """Return a path as it was given, or an address with its scheme and the name of the store.
+    """Return a path as it was given, or an address in its full form, with the name of the store.
 
     >>> name_location("redis:/localhost/0")  # as pathlib writes it
     'redis://localhost/0?store=tamis'

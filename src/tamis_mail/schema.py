@@ -22,11 +22,12 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_COUNT = 1 << 62  # limit of a sum of counts, and of other integers: the sum of two still fits into 64 bits
-MAX_DECAYS = 40  # a message then has weight 2**40, which leaves 23 bits of a count for the number of messages
+# Limit of a sum of counts, and of other integers: the sum of two smaller ones fits into 64 bits.
+MAX_COUNT = 1 << 62
+MAX_DECAYS = 40  # a message then has the weight 2**40, and MAX_COUNT is the weight of 2**22 messages
 MAX_LABELS = 1000  # users have a dozen; memory grows with the product of labels and features
 MAX_RUNS = 1000  # runs are merged continually: a store of 10**9 features has about 80
-MAX_BUNDLE_MESSAGES = 256  # the features of at most so many messages are stored in one row, a bundle
+MAX_BUNDLE_MESSAGES = 256  # messages, at most, whose features are stored in one row, a bundle
 MAX_BUNDLE_FEATURES = 1 << 20  # of all messages of a bundle; the features of a larger message are not stored
 _MAX_BUNDLE_BYTES = 1 << 23  # bytes of a bundle, which needs at most about 7 per feature
 MAX_WORD_COUNT = 10**12  # messages with one word that another filter had counted
@@ -147,6 +148,7 @@ class Boolean:
 _SUM = Integer(-MAX_COUNT, MAX_COUNT)
 _WEIGHT = Integer(0, MAX_COUNT)
 
+# The tables and their columns; `store.database.MIGRATIONS`, which creates them, says what each column holds.
 TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
     "migration": {"name": Text(200), "time": Integer(_FIRST_SECOND, _LAST_SECOND)},
     "setting": {"name": Text(200), "value": Text(_MAX_SETTING_LENGTH)},
@@ -221,8 +223,9 @@ _INTEGER_SETTINGS = {
     "tokens": Integer(0, _MAX_OPERATIONS),
 }
 
-# Divisors (prior, reluctance, acquaintance) are positive. The limits are far beyond the values that `tune`
-# can fit, and narrow enough that log-odds do not overflow.
+# The fields of `verdict.rule.View` and `verdict.rule.Rule`, which explains them. Divisors (prior, reluctance,
+# acquaintance) are positive. The limits are far beyond the values that `tune` can fit, and narrow enough that
+# log-odds do not overflow.
 _CENTRE = Real(-1e4, 1e4)
 _VIEW_FIELDS: dict[str, Real | Boolean] = {
     "scale": Real(0, 1e4),
@@ -291,11 +294,12 @@ def find_setting_fault(name: object, value: object) -> str | None:
 def parse_weights(
     text: str, views: int | None = None
 ) -> tuple[int, int, list[float], list[float], list[float]]:
-    """Read fitted weights; return messages, bits of a shelf of coefficients, values, deviations and centres.
+    """Read fitted weights; return messages, bits, values, standard deviations and centres.
 
-    The text lists numbers: messages, bits, then the value and the standard deviation of the intercept and of
-    the scale of each view, and then the centre of each view. There are `views` of them, or as many as in any
-    version of the tokens. Weights that were fitted before views had centres have none: these are 0.
+    The text lists numbers: how many messages the weights were fitted to; bits, where 2**bits is the number of
+    shelves of coefficients; the value and the standard deviation of the intercept, then of the scale of each
+    view; and the centre of each view. `views` is the number of views; None allows that of any version of the
+    tokens. Weights that were fitted before views had centres have none: they are read as 0.
 
     >>> parse_weights("12 3 0.5 1 1.6 0.2 1 0.1 3 1.5 1.7 0.8 -0.1 -0.2 -0.3 0.4")
     (12, 3, [0.5, 1.6, 1.0, 3.0, 1.7], [1.0, 0.2, 0.1, 1.5, 0.8], [-0.1, -0.2, -0.3, 0.4])
@@ -337,10 +341,10 @@ def parse_weights(
 
 
 def parse_rule(text: str, token_version: int | None = None) -> dict[str, Any]:
-    """Read a rule from JSON; all of its numbers must be present, finite and in range.
+    """Read a rule from JSON; its numbers must be finite and in range.
 
-    It has the views of a version of the tokens, or of any version if none is given. The intercept and the
-    centre of a view may be absent, and are then 0.
+    It has as many views as a version of the tokens, or as any version if none is given. The intercept and the
+    centre of a view may be absent, and are then 0; every other number must be present.
 
     >>> parse_rule("[NaN]")
     Traceback (most recent call last):

@@ -28,23 +28,25 @@ _BUSY_SECONDS = 30.0  # how long to wait for another process that writes
 _EVENT_BATCH = 5000  # events of the log that are read at a time
 _MIN_INDEXED_LENGTH = 3  # characters of a word; shorter words are not found by the index of trigrams
 _MAX_WORDS = 8  # of a search; further words are ignored
-# A condition with at most so many matches is rare: all of them are found and sorted. With more matches,
-# reading rows in the order of the list soon finds the first ones.
+# A condition that at most _MAX_SORTED messages meet is rare: all of them are found and sorted. If more meet
+# it, reading rows in the order of the list soon finds enough of them for a page.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
 _UNJUDGED = 3.0  # the doubt of a message without a verdict: above all others, so that it is listed last
-_MAX_INTEGER = (1 << 62) - 1
+_MAX_INTEGER = (1 << 62) - 1  # limit of the integers of a cursor
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 )
 # Stands for the length of a message in a compressed mbox, whose bytes have no offsets: see `Location`.
 IN_PACKED_FILE = -1
 
-# In `message`: `start` and `length` are those of `Location`, `heading` is the sender and the subject after
-# `casefold`, `age` is minus the date, `doubt` is the sort key of `_compute_doubt_key` (the key of a doubtful
-# verdict is small, so that it is listed first), and `judged` is the number of an event of the log: if
-# something was learned after it, the verdict is stale. In `file`: `changed` is the time of the last change of
-# its content, in nanoseconds.
+# `search` is the index of trigrams. In `message`: `start` and `length` are those of `Location`, `heading` is
+# the sender and the subject after `casefold`, `age` is minus the date, `doubt` is the sort key of
+# `_compute_doubt_key` (the key of a doubtful verdict is small, so that it is listed first), and `judged` is
+# the number of an event of the log: if something was learned after it, the verdict is stale. In `file`:
+# `changed` is the time of the last change of its content, in nanoseconds. In `state`: `event` is the number
+# of the last event of the log that was applied, `learned` that of the last one that taught something, and
+# `indexed` the last id that `search` includes.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -73,9 +75,11 @@ CREATE VIRTUAL TABLE search USING fts5 (
 );
 CREATE TABLE state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+# The columns that `_make_row` takes.
 _COLUMNS = (
     "message.id, digest, sender, subject, age, message.size, verdict, probability, doubt, judged, label, file"
 )
+# `Query.order` → the columns by which a list is sorted.
 _ORDERS = {"newest": "age, message.id", "doubt": "doubt, age, message.id"}
 
 
@@ -85,7 +89,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CatalogSource:
-    """A folder that is watched, or a mailbox that was imported."""
+    """A watched folder, which the page reads again and again, or a mailbox that was imported."""
 
     number: int
     path: str
@@ -99,8 +103,9 @@ class Location:
     """The location of a message: its file, and its part of the file.
 
     A file of one message has 0 as start and length. In an mbox, `start` is the offset of the message's
-    postmark, and `length` the number of bytes up to the next one. In a compressed mbox, `start` is the index
-    of the message, from 0, and `length` is IN_PACKED_FILE.
+    postmark (0 for the first message), and `length` the number of bytes up to the next postmark or the end of
+    the file. In a compressed mbox, `start` is the index of the message, from 0, and `length` is
+    IN_PACKED_FILE.
     """
 
     path: str
@@ -128,7 +133,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which messages are listed, and in which order; a field that is empty or 0 excludes none."""
+    """Which messages are listed, and in which order; a field that is empty or 0 excludes no message."""
 
     text: str = ""  # words that the sender or the subject must contain
     verdict: str = ""  # "none" for messages without a verdict; "" for all
@@ -143,7 +148,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The sort keys of a row in a list, after which or before which another page begins."""
+    """The sort keys of a row in a list: another page begins after this row, or ends before it."""
 
     doubt: float
     age: int  # minus the date
@@ -151,7 +156,7 @@ class Cursor:
 
     @classmethod
     def of(cls, row: Row) -> Cursor:
-        """Return the position of a row."""
+        """Return the sort keys of a row."""
         return cls(row.doubt, -row.date, row.number)
 
     @classmethod
@@ -180,7 +185,10 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of a list, and whether there are pages before and after it."""
+    """A page of a list, and whether there are pages before and after it.
+
+    The page of the cursor's row counts, even if that row was removed meanwhile.
+    """
 
     rows: list[Row]
     has_previous: bool
@@ -194,8 +202,8 @@ class NewMessage:
     digest: bytes
     sender: str
     subject: str
-    date: int
-    size: int = 0
+    date: int  # seconds since 1970
+    size: int = 0  # bytes
     file: int | None = None  # the number of its file; None if it is known from the log only
     start: int = 0  # as of `Location`, like `length`
     length: int = 0
@@ -249,6 +257,7 @@ class Catalog:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
+        """Raise CatalogError, with advice, for an error of SQLite or of the operating system."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -324,7 +333,7 @@ class Catalog:
                 self._connection.execute("DELETE FROM file WHERE id = ?", (number,))
 
     def find_file(self, path: str) -> tuple[int, int] | None:
-        """Return the size and the time of change (nanoseconds) that a file had when it was read, or None."""
+        """Return the size and the time of change (nanoseconds) that `note_file` was given last, or None."""
         rows = self._query("SELECT size, changed FROM file WHERE path = ?", (os.fsencode(path),))
         return rows[0] if rows else None
 
@@ -402,16 +411,19 @@ class Catalog:
     def list_page(
         self, query: Query, *, after: Cursor | None = None, before: Cursor | None = None, limit: int = 50
     ) -> Listing:
-        """Return a page of a list: the first one, or the one after or before a row."""
+        """Return a page of a list: the first one, or the one after or before the row of a cursor.
+
+        It has at most `limit` rows, from 1 to _MAX_PAGE. If both cursors are given, `before` counts.
+        """
         limit = max(1, min(limit, _MAX_PAGE))
         conditions, parameters = self._make_conditions(query)
         order = _ORDERS[query.order]
         cursor = before or after
         if cursor is not None:
             sign = "<" if before is not None else ">"
-            place = (cursor.doubt, cursor.age, cursor.number)[-len(order.split(",")) :]
-            conditions.append(f"({order}) {sign} ({', '.join('?' * len(place))})")
-            parameters += place
+            sort_keys = (cursor.doubt, cursor.age, cursor.number)[-len(order.split(",")) :]
+            conditions.append(f"({order}) {sign} ({', '.join('?' * len(sort_keys))})")
+            parameters += sort_keys
         if before is not None:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
@@ -530,7 +542,7 @@ class Catalog:
                 self._apply_events([*log.find_range(first, end)][::-1], end)
                 first = end + 1
         except LogError:
-            return  # there is no log, or it is damaged: the catalog stays as it is
+            return  # there is no log, or it is damaged: the events that were applied before stay applied
 
     def _apply_events(self, events: Sequence[Event], last: int) -> None:
         """Apply events, oldest first, and note that all events up to the number `last` are applied."""
@@ -538,18 +550,18 @@ class Catalog:
             connection = self._connection
             applied = self._read_state("event")  # another thread may have applied some meanwhile
             events = [event for event in events if event.number > applied]
-            of_messages = [event for event in events if event.digest]
+            message_events = [event for event in events if event.digest]  # without erased events
             connection.executemany(
                 _INSERT_FROM_LOG,
                 (
                     _make_values(NewMessage(event.digest, event.sender, event.subject, event.time))
-                    for event in of_messages
+                    for event in message_events
                     if event.action != FORGOTTEN
                 ),
             )
             self._index_new_rows()
             learned = max((event.number for event in events if event.is_learning), default=0)
-            for event in of_messages:
+            for event in message_events:
                 if event.action != VERDICT:
                     connection.execute(
                         "UPDATE message SET label = ? WHERE digest = ?", (event.label, event.digest)

@@ -1,7 +1,7 @@
 """Find the messages of a path with their locations, and read a message by its location.
 
-A file that has not changed since it was read is skipped. An mbox that has changed is read from its beginning,
-because a mail program may have rewritten it.
+A file is skipped if its size and the time of its last change are those noted when it was read. An mbox that
+has changed is read from its beginning, because a mail program may have rewritten it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class FoundMessage:
 
     raw: bytes
     entry: NewMessage
-    position: int  # bytes of the files of the path, in their order, up to the end of this message
+    # Bytes of the files of the path, in their order, up to the end of this message; in a compressed file,
+    # about.
+    position: int
 
 
 def scan_path(
@@ -119,7 +121,7 @@ def read_message(catalog: Catalog, message_digest: bytes) -> bytes:
 
 
 def _read_location(path: str, location: Location) -> bytes | None:
-    """Return the message at a location of the file at this path; None if the file is too short."""
+    """Return the message at a location of the file at this path; None if there is no message."""
     if location.length <= 0:  # a file of one message, or a compressed mbox
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:

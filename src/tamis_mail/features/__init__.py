@@ -6,7 +6,8 @@ the format of a store: it never changes without `tokens.VERSION`. Version 1 has 
 version 2 has five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines them,
 and is used where there is no core. `tests/mail/features` compares them.
 
-With 45 bits of hash and a hundred million known features, one new token in 350,000 has the number of another.
+With 45 bits of hash and a hundred million known features of its view, one new token in 350,000 has the number
+of another.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ from tamis.compiled import core
 from tamis_mail.features import hashing, pack_features
 from tamis_mail.tokens import VERSION, Tokens
 
-Numbers = NDArray[np.uint64]
+Numbers = NDArray[np.uint64]  # numbers of features
 
 
 def hash_tokens(tokens: Tokens) -> Numbers:

@@ -15,6 +15,7 @@ PAIR_DISTANCE = 1  # maximum distance of the words of a pair: experiments/0005-m
 MASK = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
 FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
+# Start values of the hash that differ by view, and by the distance of the words of a pair.
 SALTS = tuple(MULTIPLIER * (2 * view + 1) & MASK for view in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SPACE = 32  # bytes from 0 to this one separate tokens
@@ -32,7 +33,7 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     (9, True)
     """
     bits = view_bits(tokens.version)
-    numbers = {_number(state, GRAMS, bits) for state in _grams(tokens.head)}
+    numbers = {_number(state, GRAMS, bits) for state in _hash_grams(tokens.head)}
     for text, view in (
         (tokens.headers, HEADERS),
         (tokens.marks, WORDS),
@@ -57,7 +58,7 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
         if wanted is None or number in wanted:
             names[number] = separator.join(map(make_readable, parts))
 
-    for state, gram in _grams(tokens.head).items():
+    for state, gram in _hash_grams(tokens.head).items():
         add(_number(state, GRAMS, bits), gram)
     # Each distinct token is hashed once, because a hostile message may repeat one 100,000 times.
     for token in dict.fromkeys(_split(tokens.headers)):
@@ -100,10 +101,10 @@ def _split(text: bytes) -> list[bytes]:
     return [token for token in text.translate(_SEPARATORS_TO_SPACE).split(b" ") if token]
 
 
-def _grams(head: bytes) -> dict[int, bytes]:
-    """Return the distinct n-grams by their hash states, without those of even states.
+def _hash_grams(head: bytes) -> dict[int, bytes]:
+    """Map the hash state of each distinct n-gram to the n-gram; leave out even states.
 
-    Half of the n-grams suffice, because they overlap.
+    About half of the n-grams are left, which suffices because they overlap.
     """
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
     states = ((_state(gram, GRAMS), gram) for gram in grams)

@@ -1,7 +1,7 @@
 """List the files in a folder that may hold mail, in a deterministic order.
 
-- Of a Maildir: the files of `cur` and `new`, together, by name, and so by time of delivery. Its folders
-  `.Name` are other mailboxes, whose files follow only if the caller asks for them.
+- Of a Maildir: the files of `cur` and `new`, together, by name, which begins with the time of delivery.
+  Its folders `.Name` are other mailboxes, whose files follow only if the caller asks for them.
 - Of an MH folder: the files whose names are numbers, by number.
 - Of any other folder: all files by name, and those of its folders, recursively, without hidden ones.
 - A link to a target outside the named folder is not followed: it could be any file, such as a password.
@@ -47,8 +47,8 @@ def walk_files(
 ) -> Iterator[FoundFile]:
     """Yield the files below a folder, except what `leave_out` leaves out.
 
-    The displayed name of a file is `name` and its path below the folder. With `subfolders`, the folders
-    `.Name` of a Maildir are read after it.
+    The displayed name of a file is `name` and its path below the folder; of a Maildir's own messages, the
+    path alone. With `subfolders`, the folders `.Name` of a Maildir are read after it.
     """
     root_folder = _RootFolder(root)
     visited: set[tuple[int, int]] = set()
@@ -72,7 +72,7 @@ def walk_files(
         kind = kind_of(entries)
         children = [entry for entry in entries if root_folder.contains(entry, display_name, leave_out)]
         if kind == "maildir":
-            yield from _maildir(
+            yield from _list_maildir(
                 children, display_name if display_name != name else "", report_error, root_folder, leave_out
             )
             children_to_visit = [
@@ -118,7 +118,7 @@ def is_maildir(path: str) -> bool:
         return False
 
 
-def _maildir(
+def _list_maildir(
     entries: list[os.DirEntry[str]],
     display_name: str,
     report_error: ReportError,

@@ -21,12 +21,12 @@ _MAGIC = {
     b"!<arch>\n": "an archive (ar)",
     b"\x28\xb5\x2f\xfd": "a file packed with zstd",
 }
-_TAR = b"ustar", 257
+_TAR = b"ustar", 257  # the text that identifies a tar archive, and its offset
 # Control characters that text does not have: all but backspace to carriage return, and the shifts and the
 # escape of ISO 2022.
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
 _MAX_FRACTION = 0.02  # of these characters in a text; random bytes have 9 %
-_ALWAYS_ACCEPTED = 10  # so many of them are accepted in any text, however short
+_ALWAYS_ACCEPTED = 10  # of these characters, in any text, however short
 _SHORTEST = 2  # characters of a field's name; many lines of random bytes begin with one character and a colon
 
 

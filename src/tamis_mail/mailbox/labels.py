@@ -9,7 +9,7 @@ from tamis_mail.mailbox.names import guess_label, is_neither
 from tamis_mail.mailbox.source import is_mbox_file
 from tamis_mail.mailbox.stream import File, Text
 
-_EXAMINED = 100  # so many files of a folder without a label are opened, to find out whether it holds mail
+_EXAMINED = 100  # maximum of files that are opened to find out whether a folder without a label holds mail
 _NOT_INCOMING = "its name says that it is not incoming mail"
 _UNKNOWN = "its name says neither spam nor ham"
 
@@ -22,18 +22,19 @@ def find_labelled_folders(root: str | os.PathLike[str]) -> LabelledPaths:
     """Find the mailboxes in a tree, including its root, whose names imply a label; return paths and labels.
 
     A root that is a Maildir is the inbox, so its label is ham, unless its name implies spam, or neither, as
-    Sent does. Folders such as Sent, Drafts and Trash are skipped with all their subfolders. Everything below
-    a folder with a label that is no Maildir has that label.
+    Sent does. Folders such as Sent, Drafts and Trash are skipped with all their subfolders. A folder other
+    than the root that has a label, and is no Maildir, is one mailbox with all that is below it. The label of
+    a root that is a folder of mailboxes counts only if none of them has a label.
     """
-    return _survey(root, is_complete=False)[0]
+    return _find_mailboxes(root, is_complete=False)[0]
 
 
-def survey_folders(root: str | os.PathLike[str]) -> tuple[LabelledPaths, PathsLeftOut]:
+def find_all_folders(root: str | os.PathLike[str]) -> tuple[LabelledPaths, PathsLeftOut]:
     """Find mailboxes as `find_labelled_folders` does; also return what it leaves out, with reasons."""
-    return _survey(root, is_complete=True)
+    return _find_mailboxes(root, is_complete=True)
 
 
-def _survey(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[LabelledPaths, PathsLeftOut]:
+def _find_mailboxes(root: str | os.PathLike[str], *, is_complete: bool) -> tuple[LabelledPaths, PathsLeftOut]:
     """Find mailboxes with and without a label.
 
     Unless `is_complete`, mailboxes without a label that are files or folders of files are not searched for:

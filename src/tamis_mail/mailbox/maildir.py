@@ -4,9 +4,11 @@
 - Between file systems it is copied to `tmp`, synced and renamed to its place in the target; then the original
   is removed. If the process is killed before that, the message is in both folders under one name. The next
   attempt to move it recognises the copy, and removes the original.
-- A message keeps its name, and so its flags, its modification time, which servers use as time of arrival, and
-  its folder: `new` (unread) or `cur`. If the target has another message of that name, it gets a new name.
-- One process at a time moves messages into a folder, so that two messages of one name do not collide.
+- A message keeps its modification time, which servers use as time of arrival, and its folder: `new` (unread)
+  or `cur`. It keeps its name, and so its flags, unless the caller gives it another. If the target has another
+  message of that name, it gets a new name.
+- Where the system has file locks, one process at a time moves messages into a folder, so that two messages of
+  one name do not collide.
 """
 
 import errno

@@ -35,7 +35,7 @@ _ARCHIVE = _split_words(
 )
 _HAM = _INBOX | _ARCHIVE | {"ham", "saved", "kept", "notspam", "nonspam"}
 _NEITHER = _SENT | _DRAFTS | _TRASH | {"chats"}
-_PURPOSES = {
+_ROLES = {
     "sent": _SENT,
     "drafts": _DRAFTS,
     "trash": _TRASH,
@@ -57,7 +57,7 @@ def guess_label(path: str | os.PathLike[str]) -> str | None:
     ... )
     ('spam', 'ham', 'ham', None)
     """
-    words = _words(path)
+    words = _split_file_name(path)
     if not words or not words.isdisjoint(_NEITHER):
         return None
     if not words.isdisjoint(_SPAM):
@@ -66,26 +66,26 @@ def guess_label(path: str | os.PathLike[str]) -> str | None:
     return None if words.isdisjoint(_HAM) else "ham"
 
 
-def guess_purpose(name: str) -> str | None:
-    """Guess what a folder is for from its name: junk, sent, drafts, trash, archive or inbox; None if unknown.
+def guess_role(name: str) -> str | None:
+    """Guess the role of a folder from its name: junk, sent, drafts, trash, archive or inbox; None if unknown.
 
-    >>> [guess_purpose(name) for name in ("Junk E-mail", "Entw&APw-rfe", "Not Junk", "Deleted Items", "Work")]
+    >>> [guess_role(name) for name in ("Junk E-mail", "Entw&APw-rfe", "Not Junk", "Deleted Items", "Work")]
     ['junk', 'drafts', None, 'trash', None]
     """
-    words = _words_of(name)
-    for purpose, known in _PURPOSES.items():
+    words = _split_name(name)
+    for role, known in _ROLES.items():
         if not words.isdisjoint(known):
-            return purpose
+            return role
     return "junk" if guess_label(name) == "spam" else None
 
 
 def is_neither(path: str | os.PathLike[str]) -> bool:
     """Whether a name, such as Sent, Drafts or Trash, means neither spam nor wanted incoming mail."""
-    return not _words(path).isdisjoint(_NEITHER)
+    return not _split_file_name(path).isdisjoint(_NEITHER)
 
 
 def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
-    """Return why a folder or mbox below a root should not be learned with the root's label, or None.
+    """Return why a folder or mbox below a root must not be learned with the root's label; None if it may.
 
     Below a root whose name means spam, everything may be learned as spam, whatever the names are.
 
@@ -102,15 +102,16 @@ def reason_to_leave_out(path: str, root: str, label: str) -> str | None:
     return f"its name says {guessed}" if guessed == ("ham" if label == "spam" else "spam") else None
 
 
-def _words(path: str | os.PathLike[str]) -> frozenset[str]:
-    """Return the words of the last component of a path, in lower case."""
+def _split_file_name(path: str | os.PathLike[str]) -> frozenset[str]:
+    """Return the words of the last component of a path, in lower case, without endings such as .mbox."""
     name = os.path.basename(os.path.abspath(os.fspath(path)))
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    return _words_of(name)
+    return _split_name(name)
 
 
-def _words_of(name: str) -> frozenset[str]:
+def _split_name(name: str) -> frozenset[str]:
+    """Return the words of a name, in lower case."""
     name = decode_utf7(name).casefold()
     return frozenset("".join(c if c.isalnum() else " " for c in name).split())
 

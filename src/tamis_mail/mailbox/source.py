@@ -27,10 +27,10 @@ def open_source(
 
     Without `allow_mbox`, stdin is one message, byte for byte, because it may have to be written out again.
     With it, stdin that begins like an mbox is read as one, and may be compressed. Messages are truncated to
-    `largest` bytes; the default is `framing.LARGEST_RAW`, and no limit for a single message of stdin. If the
+    `largest` bytes; the default is `framing.LARGEST_RAW`, and no limit for stdin without `allow_mbox`. If the
     mail has a `label`, folders and mboxes below a folder are left out if their names contradict it. With
-    `subfolders`, the folders `.Name` of a Maildir are read after it, except those with a real path in
-    `other_paths`. Raise SourceError for a path that cannot be read, or is no mail.
+    `subfolders`, the folders `.Name` of a Maildir are read after it, except those whose real paths (without
+    links) are among `other_paths`. Raise SourceError for a path that cannot be read, or is no mail.
     """
     source_path = None if path is None else os.fspath(path)
     if source_path is None or source_path == "-":
@@ -70,7 +70,7 @@ class Source:
     """An iterable of messages. Standard input can be iterated only once.
 
     If a file cannot be read, an iteration raises SourceError or, in a folder, appends it to `unread`. (A file
-    that vanishes meanwhile is skipped, because mail is moved while it is read.)
+    that vanishes from a folder is skipped, because mail is moved while it is read.)
     """
 
     __slots__ = (
@@ -90,9 +90,9 @@ class Source:
 
     path: str  # as it was given; "stdin" for standard input
     kind: str  # "message", "mbox", "maildir", "mh", "folder", "stdin"
-    # Of the last iteration, name and reason of each file or folder …
-    unread: list[tuple[str, str]]  # … that could not be read
-    left_out: list[tuple[str, str]]  # … that was left out on purpose
+    # The last iteration appends to these lists.
+    unread: list[tuple[str, str]]  # name and reason of each file or folder that could not be read
+    left_out: list[tuple[str, str]]  # name and reason of each file or folder that was left out on purpose
     subfolders: list[str]  # names of folders of a Maildir that were read with it
 
     def __init__(
@@ -126,7 +126,7 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """The bytes of all files, the bound of `RawMessage.position`; None for stdin."""
+        """The bytes of all files, which `RawMessage.position` approaches; None for stdin."""
         if self._size is None and self.kind != "stdin":
             self._size = sum(map(_size_of, self.list_paths()))
         return self._size
@@ -136,19 +136,19 @@ class Source:
         self.left_out = []
         self.subfolders = []
         if self.kind == "stdin":
-            return self._stdin()
+            return self._read_stdin()
         if self.kind in ("message", "mbox"):
-            return self._file()
-        return self._folder()
+            return self._read_file()
+        return self._read_folder()
 
-    def _stdin(self) -> Iterator[RawMessage]:
+    def _read_stdin(self) -> Iterator[RawMessage]:
         text = self._text or Text(Stdin(), as_it_is=not self._allow_mbox)
         if self._allow_mbox:
             yield from _read_messages(text, "stdin", "", True, self._largest or LARGEST_RAW, 0)
         elif raw := text.read_all(self._largest):
             yield RawMessage(raw, "stdin", len(raw))
 
-    def _file(self) -> Iterator[RawMessage]:
+    def _read_file(self) -> Iterator[RawMessage]:
         name = printable(os.path.basename(self.path))
         try:
             with File(self.path) as file:
@@ -156,7 +156,7 @@ class Source:
         except OSError as error:
             raise SourceError(_describe_unreadable(self.path, error)) from None
 
-    def _folder(self) -> Iterator[RawMessage]:
+    def _read_folder(self) -> Iterator[RawMessage]:
         offset = 0
         largest = self._largest or LARGEST_RAW
         for path, name, may_be_mbox in self.files(self.unread, self.left_out, self.subfolders):

@@ -1,4 +1,4 @@
-"""Read a regular file in blocks, decompressed if its first bytes are those of gzip, bzip2 or xz.
+"""Read a regular file or stdin in blocks, decompressed if its first bytes are those of gzip, bzip2 or xz.
 
 Other files are not opened: a FIFO would block for ever, and to open a device can have effects.
 """
@@ -17,9 +17,9 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
-# Mail compresses to 1/3, a repeated newsletter to 1/50, zeros to 1/1000. Above this ratio, it is no mail.
+# Unpacked bytes per packed byte. Mail has 3, a repeated newsletter 50, zeros 1000: what has more is no mail.
 _RATIO = 200
-_HARMLESS = LARGEST_RAW + (2 << 20)  # so many unpacked bytes are always allowed: they fit into memory
+_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are allowed at any ratio: they fit into memory
 _MAX_UNPACKED = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -83,7 +83,7 @@ class Text:
         return self._head[:limit]
 
     def read(self, limit: int) -> bytes:
-        """Read the next bytes: at least one, except at the end."""
+        """Read the next bytes: at least one, except at the end; more than `limit` only after `peek`."""
         if head := self._head:
             self._head = b""
             return head
@@ -219,28 +219,29 @@ class _Gunzip(_Decompressor):
         return text
 
 
-# A function that makes a decompressor, and the errors that the decompressor raises for damaged data.
+# A function that makes a decompressor, and the errors that the decompressor raises for damaged data. The
+# modules are imported when a compressed file is first read.
 _Format = tuple[Callable[[], _Decompressor], tuple[type[Exception], ...]]
 
 
-def _gzip() -> _Format:
+def _import_gzip() -> _Format:
     return _Gunzip, (import_module("zlib").error,)
 
 
-def _bzip2() -> _Format:
+def _import_bzip2() -> _Format:
     module = import_module("bz2")
     return module.BZ2Decompressor, (OSError, EOFError)
 
 
-def _xz() -> _Format:
+def _import_xz() -> _Format:
     module = import_module("lzma")
     return lambda: module.LZMADecompressor(memlimit=_XZ_MEMORY), (module.LZMAError, EOFError)
 
 
 _FORMATS: dict[bytes, Callable[[], _Format]] = {
-    b"\x1f\x8b\x08": _gzip,
-    b"BZh": _bzip2,
-    b"\xfd7zXZ\x00": _xz,
+    b"\x1f\x8b\x08": _import_gzip,
+    b"BZh": _import_bzip2,
+    b"\xfd7zXZ\x00": _import_xz,
 }
 
 

@@ -31,7 +31,10 @@ _UUENCODED = rb"(?:\A|\n)begin [0-7]{3,4} [^\n]{1,200}(?:\n[ -`]{1,62}(?=\n|\Z))
 
 
 def decode_transfer(data: bytes, encoding: str, faults: set[str]) -> bytes:
-    """Decode a transfer encoding; return the bytes unchanged if they are not encoded."""
+    """Decode quoted-printable or base64; return the bytes unchanged if they are in neither.
+
+    Names of faults are added to `faults`, as by all functions here.
+    """
     if encoding == "quoted-printable":
         return decode_quoted_printable(data, faults)
     if encoding == "base64":
@@ -85,13 +88,16 @@ def decode_base64(data: bytes, faults: set[str]) -> bytes:
     return b"".join(pieces)
 
 
-def size_of(data_length: int, lines: int, encoding: str) -> int:
-    """Estimate the decoded size of a part; for valid base64, it is exact except for the padding."""
-    return (data_length - lines) * 3 // 4 if encoding == "base64" else data_length
+def size_of(data_length: int, line_ends: int, encoding: str) -> int:
+    """Estimate the decoded size of a part from its length and the number of line ends in it.
+
+    For valid base64, it is exact except for the padding. Of quoted-printable, it is the encoded size.
+    """
+    return (data_length - line_ends) * 3 // 4 if encoding == "base64" else data_length
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes that are declared as text are binary, such as a picture sent as HTML."""
+    """Whether bytes that are declared as text seem to be binary, such as a picture sent as HTML."""
     sample = data[:_SAMPLE]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if (

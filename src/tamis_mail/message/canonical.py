@@ -10,12 +10,12 @@ This module defines which bytes belong to a message:
 - ">From " at the beginning of a line, with any number of ">", becomes "From ", because the variants of mbox
   quote different lines.
 - Line ends at the end of the message are removed: an mbox adds some, and removes some.
-- Bytes beyond LARGEST are removed. A message is empty if it begins with a thousand headers that have volatile
-  fields only.
+- Bytes beyond `framing.LARGEST` are removed. If a message begins with a thousand headers that have volatile
+  fields only, its canonical bytes are empty.
 
-Of one message, at most 100,000 quoted lines are changed, and volatile fields are removed from the first
-megabyte of the header, among the first 10,000 fields whose names begin like theirs. The canonical bytes of a
-message beyond these limits are not in canonical form themselves.
+Of one message, at most 100,000 quoted lines are changed, and volatile fields are removed from the first MiB
+of the header, among the first 10,000 fields whose names begin like theirs. The canonical bytes of a message
+beyond these limits need not be in canonical form themselves.
 """
 
 from _blake2 import blake2b  # noqa: PLC2701 (importing hashlib loads OpenSSL, which takes 4 ms)
@@ -37,8 +37,8 @@ def canonical(raw: bytes) -> bytes:
         if CANONICAL_FORM is None
         else CANONICAL_FORM.make
     )
-    plain: bytes = make(raw)
-    return plain
+    canonical_bytes: bytes = make(raw)
+    return canonical_bytes
 
 
 def digest(canonical: bytes) -> bytes:
@@ -53,7 +53,7 @@ def digest(canonical: bytes) -> bytes:
 def identify(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Return the canonical bytes and the digest of each message."""
     if CANONICAL_FORM is None:
-        plain = [canonical(raw) for raw in messages]
-        return plain, [digest(message) for message in plain]
+        canonical_messages = [canonical(raw) for raw in messages]
+        return canonical_messages, [digest(message) for message in canonical_messages]
     identified: tuple[list[bytes], list[bytes]] = CANONICAL_FORM.identify(list(messages))
     return identified

@@ -12,7 +12,7 @@ from tamis_mail.message.volatile import LONGEST, VOLATILE_FIELDS, is_volatile_he
 
 _HEADER = 1 << 20  # bytes of a header that are searched for volatile fields; the rest stays unchanged
 _FIELDS = 10_000  # fields of a header that are compared by name; real mail has a few hundred at most
-_HEADERS = 1000  # consecutive headers with volatile fields only; if there are more, the message is empty
+_HEADERS = 1000  # headers with volatile fields only: a message that begins with as many becomes empty
 # A search for these beginnings is fast, and most fields have none of them, so that few names are compared.
 _BEGINNINGS = "|".join(sorted({"x-" if name.startswith("x-") else name for name in VOLATILE_FIELDS}))
 # A byte order mark before a name is skipped, because it is removed at the beginning of a message.

@@ -1,6 +1,6 @@
 """Header fields → the time when the message arrived, in seconds since 1970, or None.
 
-The first `Received` field with a readable date was written by the recipient's server, on arrival. `Date` was
+The first `Received` field is normally that of the recipient's server, written on arrival. `Date` was
 written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
 depends on the message alone, not on the clock or the time zone of this computer.
 
@@ -18,9 +18,7 @@ from tamis_mail.message.fields import read_fields
 # Limits; what exceeds them is not searched.
 _LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
 _RECEIVED: Final = 20  # Received fields that are read; in real mail, a date is in one of the first few
-_HEADER: Final = (
-    1 << 17
-)  # bytes of a message that are searched for its header; real headers have 50 kB at most
+_HEADER: Final = 1 << 17  # bytes of a message that are searched for its header; real ones have 50 kB at most
 _EARLIEST: Final = 1971  # the first and the last year that are accepted
 _LATEST: Final = 9999
 _DAY = 86_400  # seconds
@@ -28,10 +26,10 @@ _DAY = 86_400  # seconds
 _MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Hours east of Greenwich. RFC 5322 defines the first eleven; the others are the most frequent in real mail.
+# Hours east of Greenwich. RFC 5322 defines the first eleven; the others are frequent in real mail.
 _ZONES = {
-    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6,
-    "pst": -8, "pdt": -7, "ast": -4, "adt": -3, "bst": 1, "wet": 0, "west": 1, "cet": 1, "cest": 2, "met": 1,
+    "z": 0, "ut": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8,
+    "pdt": -7, "utc": 0, "ast": -4, "adt": -3, "bst": 1, "wet": 0, "west": 1, "cet": 1, "cest": 2, "met": 1,
     "mest": 2, "mez": 1, "mesz": 2, "eet": 2, "eest": 3, "msk": 3, "jst": 9, "kst": 9, "hkt": 8, "sgt": 8,
 }  # fmt: skip
 
@@ -84,7 +82,7 @@ def read_date(headers: Iterable[tuple[str, str]]) -> int | None:
 
 
 def date_of(raw: bytes) -> int | None:
-    """Return when a message arrived, in seconds since 1970, from its first 128 kB; None if unknown.
+    """Return when a message arrived, in seconds since 1970, from its first _HEADER bytes; None if unknown.
 
     >>> date_of(b"Date: Fri, 23 Aug 2002 23:10:22 +0800\\r\\n\\r\\nbody")
     1030115422

@@ -1,4 +1,7 @@
-"""Character references in text → characters, as in browsers: `&eacute;`, `&#233;`, `&#xe9;`, `&eacute`."""
+"""Character references in text → characters, as in browsers: `&eacute;`, `&#233;`, `&#xe9;`, `&eacute`.
+
+Unlike in browsers, no-break spaces and numbers below 32 become spaces.
+"""
 
 import re
 

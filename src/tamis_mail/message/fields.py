@@ -1,7 +1,8 @@
 """Block of header lines → fields; a field → its decoded text, or its parameters.
 
 A block is decoded as Latin-1, byte for byte, and each value is later decoded by its charset, so that an
-invalid byte affects one field only. A block ends at an empty line, or where no field follows.
+invalid byte affects one field only. A block ends at an empty line, or where no field follows. Functions with
+a parameter `faults` add the names of the faults that they find to it.
 """
 
 import re
@@ -19,7 +20,7 @@ LONGEST: Final = 10_000  # characters of a value that are kept
 NAME: Final = 100  # characters of a name that are kept
 PARAMETERS: Final = 100  # parameters of a field that are read
 WORDS: Final = 100  # encoded words of a value that are decoded
-BLOCK: Final = 1 << 21  # bytes of a block that are read
+BLOCK_BYTES: Final = 1 << 21  # bytes of a block that are read
 _SMALL = LONGEST  # in a block of fewer characters, no value is too long
 _BAD_LINES = 1000  # lines of a block that are not fields and are skipped; after more, the body begins
 
@@ -35,15 +36,15 @@ _SPACES = re.compile(r"[ \t\n\r\f\v]++")
 _CONTROLS = "[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
 _BLANKS = " \t\n\r\f\v"  # `str.strip` would also strip bytes of UTF-8 that were read as Latin-1
 
-Fields = list[tuple[str, str]]
+Fields = list[tuple[str, str]]  # name in lower case and value; the name of a line that is no field is empty
 
 
 def read_fields(
-    data: bytes, start: int, end: int, faults: set[str], limit: int = BLOCK
+    data: bytes, start: int, end: int, faults: set[str], limit: int = BLOCK_BYTES
 ) -> tuple[Fields, int]:
-    """Return fields (name in lower case, unfolded raw value) and the index at which the body starts.
+    """Return the fields of `data[start:end]`, with unfolded raw values, and the index where the body starts.
 
-    At most `limit` and BLOCK bytes are read; later fields are ignored.
+    Of the block, at most `limit` and BLOCK_BYTES bytes are read; later fields are ignored.
     """
     if start >= end:
         return [], start
@@ -52,7 +53,7 @@ def read_fields(
     blank = data.find(b"\n\n", start, end)
     stop = end if blank < 0 else blank + 1
     block_end = stop
-    limit = min(limit, BLOCK)
+    limit = min(limit, BLOCK_BYTES)
     if stop - start > limit:  # the rest is ignored, from the end of a line if there is one
         faults.add("headers")
         if limit <= 0:
@@ -155,8 +156,6 @@ def find_encoded_fields(fields: Fields) -> list[int]:
 
 def decode_value(value: str, faults: set[str], words: int = WORDS) -> str:
     """Decode the raw value of a field: its charset, and at most `words` encoded words.
-
-    Names of faults are added to `faults`, as by all functions here.
 
     >>> decode_value("=?utf-8?q?caf=C3=A9?= =?utf-8?b?IQ==?=", set())
     'café!'

@@ -1,4 +1,4 @@
-"""Text → normalised text, without look-alike characters, and the obfuscation tricks that were used."""
+"""Text → normalised text, in which disguised words have their usual letters, and the tricks of disguise."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,9 @@ _INVISIBLE: Final = (
 _LETTER: Final = (
     "A-Za-z\u00c0-\u024f\u0370-\u052f"  # letters of scripts whose words need no invisible characters
 )
-_MAX_MARKS: Final = 20  # consecutive non-ASCII marks that are kept: NFKC takes quadratic time in their number
+# Consecutive combining marks, or other non-ASCII characters that are neither letters, digits nor spaces, that
+# are kept: NFKC takes quadratic time in the number of marks.
+_MAX_MARKS: Final = 20
 # The only letters of Unicode that NFKC turns into marks (tests/mail/message/test_bounds.py checks all).
 _LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
 # The pattern begins with the separator: a search for it is faster, because letters are more frequent.
@@ -23,7 +25,10 @@ _SPACED_OUT = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]
 
 
 def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return normalised text in lower case without invisible characters and look-alikes, and the tricks.
+    """Normalise text (NFKC, lower case); return it, and the names of the obfuscation tricks in it.
+
+    Invisible characters are removed. In words of mixed scripts, look-alikes are replaced by Latin letters,
+    unless a letter of the word has none.
 
     >>> fold_text("V\\u0456agra Ｆｒｅｅ v i a g r a")
     ('viagra free v i a g r a', ('full-width', 'mixed-script', 'spaced-out'))
@@ -75,13 +80,13 @@ class _UnicodeTools(NamedTuple):
     combining: Callable[[str], int]
     unusual: re.Pattern[str]  # characters that `_remove_disguise` may change
     invisible: re.Pattern[str]
-    soft_hyphen: re.Pattern[str]
-    zero_width: re.Pattern[str]
+    soft_hyphen: re.Pattern[str]  # between two letters
+    zero_width: re.Pattern[str]  # invisible characters between two letters
     full_width: re.Pattern[str]
-    mathematical: re.Pattern[str]
-    marks: re.Pattern[str]
-    mixed_script: re.Pattern[str]
-    word: re.Pattern[str]
+    mathematical: re.Pattern[str]  # mathematical and enclosed letters
+    marks: re.Pattern[str]  # more than _MAX_MARKS of them
+    mixed_script: re.Pattern[str]  # a Latin letter beside a Greek or Cyrillic one
+    word: re.Pattern[str]  # of Latin, Greek and Cyrillic letters
     latin: dict[int, int]  # look-alikes and their Latin letters, for `str.translate`
 
 

@@ -48,7 +48,7 @@ def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
 
 
 def read_by_python(raw: bytes, plain: bytes) -> Heading:
-    """Return the same as `read_heading`, without the compiled core."""
+    """Return the same as `read_heading`, without the compiled core; `plain` is the canonical form."""
     fields = import_module("tamis_mail.message.fields")
     if len(raw) > _HEAD:
         plain = canonical(raw[:_HEAD])
@@ -86,6 +86,7 @@ def read_batch_headings(messages: Sequence[bytes], batch: MessageBatch) -> list[
 
 
 def _clean(text: str, longest: int) -> str:
+    """Return the first `longest` characters of a text as one line, without unprintable characters."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(text.split())[:longest]

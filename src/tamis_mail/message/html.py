@@ -1,8 +1,8 @@
 """HTML → Page: visible text, hidden text, links, images, and the obfuscation tricks that were used.
 
-The tags are read in one pass, each by one regular expression without backtracking, so that no byte is read
-twice, even if quotes or tags are unclosed. No tree is built: a short stack of marks records the elements that
-hide text, or show it again.
+The tags are read in one pass, by a regular expression without backtracking, so that unclosed quotes and tags
+cost little time. No tree is built: a short stack holds the styled elements, those that hide text or show it
+again. An address is here a URL.
 
 The compiled core reads edition 2 the same way (core/mail/pages.cpp): `test_compiled_pages` compares the two.
 """
@@ -19,14 +19,15 @@ from tamis_mail.message.values import Page
 EDITION: Final = 2  # the newest version of these rules; stores with tokens of version 1 use edition 1
 # Limits, so that time and memory are bounded for any page.
 TAGS: Final = 50_000  # tags that are interpreted; later ones are removed and their text is kept
-LINKS: Final = 500  # links, and as many images, that are recorded
+LINKS: Final = 500  # links that are recorded, and as many images
 ADDRESS: Final = 2000  # characters of an address that are read
 _BEGINNING: Final = 120  # characters of an address after the interpreted tags: they include the host
 _LONGEST: Final = 1 << 21  # characters of a page that are read
-_REST: Final = 30_000  # characters after the last interpreted tag that are read as text
-_MAX_MARKS: Final = 30  # nested elements that hide text or show it again
+_REST: Final = 30_000  # characters after the last interpreted tag that edition 2 reads as text
+_MAX_STYLED: Final = 30  # nested elements that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
+# The known elements: their tags stand for nothing (inline), for a line break, or for a space (cell).
 _INLINE_NAMES = """
 a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head
 html i iframe img input ins kbd label link map mark meta nobr noscript o:p object param picture q s samp
@@ -42,6 +43,7 @@ _FILE_ENDING_NAMES = "pdf htm html txt doc docx xls xlsx ppt pptx jpg jpeg png g
 _INLINE = frozenset(_INLINE_NAMES.split())
 _BREAK = frozenset(_BREAK_NAMES.split())
 _CELL = frozenset(["td", "th"])
+# Elements whose end also ends all elements within them.
 _BOXES = frozenset(["table", "tr", "td", "div", "body", "center", "ul", "ol", "blockquote", "section"])
 _VOID = frozenset(_VOID_NAMES.split())
 _ADDRESS_ATTRIBUTES = {
@@ -58,6 +60,7 @@ _FILE_ENDINGS = frozenset(_FILE_ENDING_NAMES.split())  # a file name may look li
 _UNCLOSED = frozenset(["p", "li", "option", "dt", "dd"])
 # The name of an element → elements that end where it begins, if they have no end tag.
 _CLOSED_BY = {name: (name,) for name in _UNCLOSED} | dict.fromkeys(["dt", "dd"], ("dt", "dd"))
+# Character references of spaces and invisible characters, without the `&`.
 _BLANK_REFERENCES = (
     "nbsp|zwnj|zwj|shy|ensp|emsp|thinsp|lrm|rlm"
     "|#0*+(?:32|160|173|847|819[2-9]|820[0-7]|65279)|#x0*+(?:20|a0|ad|34f|200[0-9a-f]|feff)"
@@ -67,15 +70,15 @@ _NOTHING, _BREAKS, _SPACES, _HAS_ADDRESS, _UNKNOWN = range(5)
 
 
 class _Patterns(NamedTuple):
-    tag: re.Pattern[str]
+    tag: re.Pattern[str]  # its groups: name, attributes, and `>` unless the tag is unclosed
     raw: re.Pattern[str]  # tags of scripts and style sheets, whose content is not HTML
     data: re.Pattern[str]  # long data: addresses
     split: re.Pattern[str]  # an empty element within a word
-    attribute: re.Pattern[str]
+    attribute: re.Pattern[str]  # its groups: name, and the value in any kind of quotes or none
     pointer: re.Pattern[str]  # tags with an address
     unseen: re.Pattern[str]  # elements whose content no program shows
     blank: re.Pattern[str]  # white space, as characters or as references
-    host: re.Pattern[str]
+    host: re.Pattern[str]  # a host at the beginning of a text, perhaps after a scheme and a user
 
 
 @cache
@@ -116,8 +119,9 @@ def _map_actions() -> dict[str, int]:
 def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 
-    Edition 1 does not read the links of that rest, knows fewer ways to hide text (`styles`) and fewer
-    elements without end tags, and takes text for Outlook, style sheets and blanks for hidden text.
+    Edition 2 reads _REST characters of that rest, and its links. Edition 1 reads all of it, but not its
+    links, knows fewer ways to hide text (`styles`) and fewer elements without end tags, and takes text for
+    Outlook, style sheets and blanks for hidden text.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -140,16 +144,16 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
 
 
 class _State(NamedTuple):
-    """The reasons why text is not shown, and the background of the elements around it; None if unknown."""
+    """The reasons why text is not shown (see `styles.Effect`), and the background of the elements around."""
 
     is_hidden: bool = False
     is_tiny: bool = False
     is_thin: bool = False
     is_same_colour: bool = False
-    background: Colour | None = None  # None in edition 1
+    background: Colour | None = None  # None if unknown, and in edition 1
 
 
-class _Mark(NamedTuple):
+class _StyledElement(NamedTuple):
     """An element that hides text or shows it again, and the state outside of it."""
 
     name: str
@@ -169,17 +173,21 @@ class _PageReader:
         self.links: list[str] = []
         self.images: list[str] = []
         self.tricks: set[str] = set()
-        self.marks: list[_Mark] = []
-        self.counts: dict[str, int] = {}  # number of open elements by name, from the first mark on
+        self.styled: list[_StyledElement] = []  # those that are open, the outermost first
+        self.counts: dict[str, int] = {}  # open elements by name, from the first styled one on
         self.boxes = 0  # number of these that are in _BOXES: their end closes all elements within
         self.state = _State()
         self.is_shown = True
         self.page_background: Colour = WHITE
         self.has_background = False  # an element has a background; without a tree, its extent is unknown
-        self.link: tuple[str, int] | None = None  # address of the open link, and where its text starts
+        # The address of the open link, and the index in `visible` at which its text begins.
+        self.link: tuple[str, int] | None = None
 
     def remove_comments(self, text: str) -> str:
-        """Remove comments; keep the text of conditional comments, which only Outlook shows, separately."""
+        """Remove comments; keep the text of conditional comments, which only Outlook shows, separately.
+
+        Edition 1 keeps it with the hidden text.
+        """
         pieces, last = [], 0
         while (start := text.find("<!--", last)) >= 0:
             end = text.find("-->", start + 2)  # `<!-->` is a complete comment
@@ -226,7 +234,7 @@ class _PageReader:
         if len(pieces) > 4 * tags:
             self.tricks.add("many-tags")
             pieces[-1] = patterns.tag.sub(" ", rest if self.edition == 1 else rest[:_REST])
-        out, marks = self.visible, self.marks
+        out = self.visible
         out.append(pieces[0])
         for name, attributes, end_sign, after in zip(
             pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True
@@ -244,8 +252,8 @@ class _PageReader:
                     self.tricks.add("split-words")
             if not end_sign:
                 self.tricks.add("no-close")
-            if marks:
-                self.update_marks(name)
+            if self.styled:
+                self.update_styled(name)
                 out = self.visible if self.is_shown else self.hidden
             if len(attributes) > 4:
                 lower_attributes = attributes.lower()
@@ -262,9 +270,9 @@ class _PageReader:
             self.record_addresses(rest)
         return self.make_page()
 
-    def update_marks(self, name: str) -> None:
-        """Count open elements since the first mark, and remove the marks of closed elements."""
-        counts, marks = self.counts, self.marks
+    def update_styled(self, name: str) -> None:
+        """Count the elements since the first styled one; remove the styled ones that a tag closes."""
+        counts, styled = self.counts, self.styled
         if name[0] == "/":
             name = name[1:]
             self.boxes -= name in _BOXES
@@ -272,8 +280,8 @@ class _PageReader:
                 counts[name] -= 1
             if (
                 self.edition > 1
-                and self.boxes >= marks[-1].boxes
-                and name not in [mark.name for mark in marks]
+                and self.boxes >= styled[-1].boxes
+                and name not in [element.name for element in styled]
             ):
                 return
         elif self.edition > 1:
@@ -283,25 +291,25 @@ class _PageReader:
                 counts[name] = counts.get(name, 0) + 1
                 self.boxes += name in _BOXES
             return
-        elif name in _UNCLOSED and marks[-1].name == name:  # the new element closes the marked one
+        elif name in _UNCLOSED and styled[-1].name == name:  # the new element closes the styled one
             counts[name] -= 1
         elif name not in _VOID:
             counts[name] = counts.get(name, 0) + 1
             self.boxes += name in _BOXES
             return
-        for index, mark in enumerate(marks):
-            if self.boxes < mark.boxes or (mark.name == name and counts.get(name, 0) < mark.depth):
-                self.change_state(mark.before)
-                del marks[index:]
+        for index, element in enumerate(styled):
+            if self.boxes < element.boxes or (element.name == name and counts.get(name, 0) < element.depth):
+                self.change_state(element.before)
+                del styled[index:]
                 break
 
     def close_before(self, name: str) -> None:
-        """Remove the marks of elements without an end tag that end where an element of this name begins."""
-        closed, marks = _CLOSED_BY[name], self.marks
-        while marks and marks[-1].name in closed and self.boxes == marks[-1].boxes:
-            mark = marks.pop()
-            self.counts[mark.name] -= 1
-            self.change_state(mark.before)
+        """Remove styled elements without an end tag that end where an element of this name begins."""
+        closed, styled = _CLOSED_BY[name], self.styled
+        while styled and styled[-1].name in closed and self.boxes == styled[-1].boxes:
+            element = styled.pop()
+            self.counts[element.name] -= 1
+            self.change_state(element.before)
 
     def change_state(self, state: "_State") -> None:
         """Change the state; each hidden piece of text begins on a new line."""
@@ -312,7 +320,7 @@ class _PageReader:
         self.is_shown = is_shown
 
     def apply_style(self, name: str, attributes: str) -> None:
-        """Push a mark if an element hides its content or shows it again."""
+        """Record an element as styled if it hides its content or shows it again."""
         effect = effect_of(attributes, self.edition)
         before = self.state
         is_hidden = before.is_hidden or effect.is_hidden or effect.is_visible is False
@@ -339,11 +347,11 @@ class _PageReader:
             else:
                 same_colour = not self.has_background and is_same_colour(effect.colour, self.page_background)
         after = _State(is_hidden, is_tiny, is_thin, same_colour, background)
-        if name[0] == "/" or after == before or len(self.marks) >= _MAX_MARKS:
+        if name[0] == "/" or after == before or len(self.styled) >= _MAX_STYLED:
             return
-        if not self.marks:
+        if not self.styled:
             self.counts, self.boxes = {name: 1}, 0
-        self.marks.append(_Mark(name, self.counts.setdefault(name, 1), self.boxes, before))
+        self.styled.append(_StyledElement(name, self.counts.setdefault(name, 1), self.boxes, before))
         self.change_state(after)
 
     def note_hidden(self, text: str) -> None:
@@ -393,6 +401,7 @@ class _PageReader:
         return None
 
     def make_page(self) -> Page:
+        """Return what was read, with character references decoded."""
         visible, has_hidden_letters = decode_entities("".join(self.visible))
         if has_hidden_letters:
             self.tricks.add("entity-letters")
@@ -414,7 +423,7 @@ def _normalise_lines(text: str) -> str:
 
 
 def _clean_address(address: str) -> str:
-    """Return an address without references and white space; of a data: address, only the beginning."""
+    """Decode the references in an address, and remove white space; keep only the beginning of `data:`."""
     address = decode_entities(address)[0]
     address = "".join(address.split())
     return address[:60] if address[:5].lower() == "data:" else address

@@ -1,7 +1,8 @@
 """Attributes of a tag → their effect on the text within the element: hidden, tiny, or coloured.
 
-Edition 1 of `read_html` does not recognise text that is hidden by the height of its line, by a box without
-size, by transparency, or by a position outside the page.
+Edition 1 of `read_html` does not recognise text that is hidden by the height of its line, by clipping, by a
+box too small for it, by a transparent colour, or by a position outside the page other than `text-indent`; nor
+does it recognise images as backgrounds.
 """
 
 import re
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from tamis_mail.message.entities import decode_entities
 
-_TINY = 2.0  # text of at most so many pixels is unreadable
+_TINY = 2.0  # pixels: text of this height or less is unreadable
 _FAR = -500.0  # text at a smaller position, in pixels, is outside the page
 # Patterns are compiled on first use (`_compile`), which takes a millisecond: plain text needs none.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
@@ -47,7 +48,7 @@ class Effect(NamedTuple):
     is_hidden: bool = False
     is_visible: bool | None = None  # by the property `visibility`
     is_tiny: bool | None = None  # the font is too small to be read
-    is_thin: bool | None = None  # the lines have no height
+    is_thin: bool | None = None  # the lines are too low to be read
     colour: Colour | None = None
     background: Colour | None = None
     has_image: bool = False  # the background is an image, so that its colours are unknown
@@ -94,7 +95,7 @@ def remove_style_sheet(text: str) -> str:
 
 
 def is_same_colour(left: Colour | None, right: Colour | None) -> bool:
-    """Whether two colours look the same."""
+    """Whether two colours look the same; False if one of them is unknown."""
     return (
         left is not None
         and right is not None

@@ -10,7 +10,7 @@ from typing import Final
 
 from tamis_mail.message.bodies import decode_text, decode_transfer, is_binary, remove_uuencoded, size_of
 from tamis_mail.message.fields import (
-    BLOCK,
+    BLOCK_BYTES,
     WORDS,
     Fields,
     decode_parameter,
@@ -24,10 +24,10 @@ from tamis_mail.message.fields import (
 from tamis_mail.message.values import Message, Part
 
 # Limits, so that time and memory are bounded for any message.
-DEPTH: Final = 30  # nested multiparts and embedded messages
+DEPTH: Final = 30  # multiparts and embedded messages within each other
 PARTS: Final = 1000  # parts of a message that are read
-BLOCKS: Final = 3000  # headers of parts and multiparts that are read
-HEADERS: Final = BLOCK  # bytes of the headers of all parts that are read
+HEADER_BLOCKS: Final = 3000  # headers of parts and multiparts that are read
+HEADER_BYTES: Final = BLOCK_BYTES  # bytes of the headers of all parts that are read
 ALL_WORDS: Final = 3000  # encoded words of a message that are decoded
 PART_TEXT: Final = 1 << 20  # bytes of a part that are decoded
 MESSAGE_TEXT: Final = 1 << 22  # bytes of all parts that are decoded
@@ -73,7 +73,7 @@ class _Reader:
         self.faults: set[str] = set()
         self.parts: list[Part] = []
         self.text_budget = MESSAGE_TEXT  # bytes of parts that may still be decoded
-        self.header_budget = HEADERS  # bytes of headers that may still be read
+        self.header_budget = HEADER_BYTES  # bytes of headers that may still be read
         self.word_budget = ALL_WORDS  # encoded words that may still be decoded
         self.n_headers = 0  # headers that were read
         self.root = _Frame("", (), 0)
@@ -265,7 +265,7 @@ def _read_parts(reader: _Reader, end: int) -> None:
         if part_start >= 0:
             reader.open(part_start, max(part_start, line.start() + 1), "text/plain")
             part_start = -1
-        if number > _DASHES or len(reader.parts) >= PARTS or reader.n_headers >= BLOCKS:
+        if number > _DASHES or len(reader.parts) >= PARTS or reader.n_headers >= HEADER_BLOCKS:
             reader.faults.add("parts")
             return
         depth, is_last = reader.depth_of(line[1])

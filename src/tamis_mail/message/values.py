@@ -5,7 +5,7 @@ from tamis_mail.records import record
 
 @record(frozen=True, slots=True)
 class Part:
-    """A leaf of the tree of parts."""
+    """A leaf of the tree of parts: one that has no parts itself."""
 
     kind: str
     """Media type, such as `text/html`, in lower case."""
@@ -28,7 +28,7 @@ class Message:
     """A parsed message of bounded length, depth and number of parts, without lone surrogates."""
 
     raw: bytes
-    """The canonical bytes of the message."""
+    """The canonical bytes of the message (elsewhere, `raw` are the bytes as they were read)."""
     headers: tuple[tuple[str, str], ...]
     """Name in lower case and decoded value, in order. A line that is not a field has an empty name."""
     parts: tuple[Part, ...]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis import PCA, Mixture
 from tamis_mail.features import WORDS
-from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.corpus import Corpus, Indices
 from tamis_mail.reporting.feature_columns import FeatureColumns, choose_columns
 
 _COLUMNS = 1000  # maximum number of words
@@ -29,7 +29,7 @@ _TYPICAL_WORDS = 12  # maximum number of words that describe a campaign
 class Campaign:
     """Messages of one component."""
 
-    members: Numbers  # numbers in the corpus, the most typical first
+    members: Indices  # indices in the corpus, the most typical first
     cohesion: float  # mean cosine of the words of two of its messages
     keys: NDArray[np.uint64]  # words that are more frequent in it than in other spam, the most typical first
 
@@ -69,7 +69,7 @@ def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], No
     return best
 
 
-def _describe_campaign(columns: FeatureColumns, spam: Numbers, members: Numbers) -> Campaign:
+def _describe_campaign(columns: FeatureColumns, spam: Indices, members: Indices) -> Campaign:
     """Describe a component; `members` are indices of `spam`, whose messages are the rows of `columns`."""
     member_rows = columns.rows[members]
     total = member_rows.sum(axis=0)

@@ -16,7 +16,7 @@ _DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 def draw_roc(report: Report) -> str:
     """Draw true against false positive rates; the latter are on a log scale, because small rates matter."""
     hams = max(1, report.study.measures.ham)
-    # On the logarithmic axis, half a message stands for zero.
+    # On the logarithmic axis, zero is at the power of ten below half a message.
     smallest = 10.0 ** min(-1, floor(log10(0.5 / hams)))
     ticks = [
         (smallest, "0"),

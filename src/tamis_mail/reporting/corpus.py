@@ -36,13 +36,13 @@ from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
 LabelledMessages = Iterable[tuple[RawMessage, bool]]
-Numbers = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
-_LABELS = {SPAM: True, HAM: False}  # the rows of a statistic, and whether each is spam
+_LABELS = {SPAM: True, HAM: False}  # the label of each row of a statistic, and whether it is spam
 _JOB = 100  # maximum number of messages of a worker's job
-_BYTES = 8 << 20  # a job of so many bytes gets no more messages
-_MAX_OCCURRENCES = 1 << 24  # occurrences of features that are expanded at once: about 0.5 GB
+_BYTES = 8 << 20  # bytes of a job that is complete, even if it has fewer messages
+_MAX_OCCURRENCES = 1 << 24  # occurrences of features in the arrays of one step: about 0.5 GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Corpus:
 
     keys: NDArray[np.uint64]  # (features,), ascending
     ids: NDArray[np.int32]  # (occurrences,): indices of `keys`; an occurrence is a feature of a message
-    starts: Numbers  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
+    starts: Indices  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
-    positions: Numbers  # (messages,): index among all messages that were read
+    positions: Indices  # (messages,): index among all messages that were read
     digests: tuple[bytes, ...]
     duplicates: int  # repetitions of messages, under the same label
     disputed: int  # messages that were given both as spam and as ham, and are left out
@@ -75,7 +75,7 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.is_spam)
 
-    def count(self, messages: Numbers) -> Tally:
+    def count(self, messages: Indices) -> Tally:
         """Count messages and their features: one row for spam, one for ham."""
         counts = np.zeros((len(_LABELS), len(self.keys)), np.int64)
         weight = np.zeros(len(_LABELS), np.int64)
@@ -86,7 +86,7 @@ class Corpus:
                 counts[row] += np.bincount(self._join_features(part), minlength=len(self.keys))
         return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
-    def train(self, messages: Numbers, prior: Rule, statistic: Tally | None = None) -> Filter:
+    def train(self, messages: Indices, prior: Rule, statistic: Tally | None = None) -> Filter:
         """Learn messages and fit the weights to them, as a store does; `statistic` is their count, if known.
 
         The scales and the intercept of `prior` are the prior of the fit. With too few messages, and with
@@ -108,7 +108,7 @@ class Corpus:
         rule = replace(rule, intercept=fit.scale_fit.intercept)
         return Filter(statistic, rule, coefficients)
 
-    def log_odds(self, messages: Numbers, trained: Filter) -> Floats:
+    def log_odds(self, messages: Indices, trained: Filter) -> Floats:
         """Return the log-odds of spam, (messages,), by the counts and the weights of a filter."""
         labels, rule = trained.labels, trained.rule
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
@@ -138,7 +138,7 @@ class Corpus:
             designs[part], present[part] = held_out.scores, held_out.presences
         return HeldOut(designs, present)
 
-    def _select(self, messages: Numbers) -> Training:
+    def _select(self, messages: Indices) -> Training:
         """Return messages in the form to which weights are fitted."""
         columns = np.where(self.is_spam, [*_LABELS].index(SPAM), [*_LABELS].index(HAM)).astype(np.intp)
         weights = np.ones(len(self), np.int64)
@@ -150,15 +150,15 @@ class Corpus:
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
-    def _split_to_fit(self, messages: Numbers, places: Numbers | None = None) -> list[Numbers]:
-        """Split messages into parts whose occurrences of features fit into memory.
+    def _split_to_fit(self, messages: Indices, places: Indices | None = None) -> list[Indices]:
+        """Split messages into parts that have on average at most _MAX_OCCURRENCES occurrences of features.
 
-        If `places` (messages,) are given, these are split, in the same way.
+        With `places`, the indices of `messages` from 0, return the parts of these instead.
         """
         occurrences = int((self.starts[messages + 1] - self.starts[messages]).sum())
         return np.array_split(messages if places is None else places, 1 + occurrences // _MAX_OCCURRENCES)
 
-    def _join_features(self, messages: Numbers) -> NDArray[np.int32]:
+    def _join_features(self, messages: Indices) -> NDArray[np.int32]:
         """Return the indices of the features of some messages, one message after the other."""
         places, _ = expand_ranges(self.starts[messages], self.starts[messages + 1])
         return self.ids[places]

@@ -19,7 +19,7 @@ from scipy import special
 from tamis.conjugate import Beta
 from tamis_mail.features import VIEWS_OF
 from tamis_mail.features.arrays import views
-from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.corpus import Corpus, Indices
 from tamis_mail.reporting.days import Day
 from tamis_mail.reporting.measures import Measures, measure
 from tamis_mail.verdict.rule import Rule
@@ -74,7 +74,7 @@ def compare_halves(days: Sequence[Day]) -> dict[str, RateChange]:
 
 
 def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChange:
-    """Compare two rates, each given by the number of messages with a verdict and the number of all messages.
+    """Compare two rates, each given by the numbers of messages with the verdict and of all messages.
 
     >>> round(compare_rates((10, 100), (30, 100)).rise, 3)
     1.0
@@ -101,7 +101,10 @@ def judge_periods(
     rule: Rule,
     progress: Callable[[float], None] = lambda _: None,
 ) -> list[Period]:
-    """Judge each period but the first by all earlier mail; messages without a date are left out."""
+    """Judge each period but the first by all earlier mail; messages without a date are left out.
+
+    The result is empty if fewer than 2 × _MIN_MESSAGES messages have a date.
+    """
     order = np.flatnonzero(np.isfinite(dates))
     order = order[np.argsort(dates[order], kind="stable")]
     number = min(_PERIODS, len(order) // _MIN_MESSAGES)
@@ -129,7 +132,7 @@ def judge_periods(
     return periods
 
 
-def _measure_unknown(corpus: Corpus, messages: Numbers, is_known: NDArray[np.bool_]) -> dict[str, float]:
+def _measure_unknown(corpus: Corpus, messages: Indices, is_known: NDArray[np.bool_]) -> dict[str, float]:
     """Return for each view the mean share of features that are not known.
 
     The mean is over the messages that have features of the view; it is 0 if there are none.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis_mail.features.arrays import expand_ranges, views
-from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.corpus import Corpus, Indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class FeatureColumns:
     keys: NDArray[np.uint64]  # (features,), ascending
 
 
-def choose_columns(corpus: Corpus, messages: Numbers, limit: int, kinds: Sequence[int]) -> FeatureColumns:
+def choose_columns(corpus: Corpus, messages: Indices, limit: int, kinds: Sequence[int]) -> FeatureColumns:
     """Choose at most `limit` features of some views that at least two of the messages have, but not all.
 
-    Of features with equal shares, the smaller keys are chosen.
+    `kinds` are the numbers of the views. Of features with equal variances, the smaller keys are chosen.
     """
     places, owners = expand_ranges(corpus.starts[messages], corpus.starts[messages + 1])
     ids = corpus.ids[places]

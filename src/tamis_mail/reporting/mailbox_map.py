@@ -16,14 +16,17 @@ _MIN_MESSAGES = 3
 
 @dataclass(frozen=True, slots=True)
 class MailboxMap:
-    """The position of each message, and the part of the variance that each of the two axes explains."""
+    """The position of each message on the two axes."""
 
     positions: NDArray[np.float64]  # (messages, 2)
     shares: tuple[float, float]  # the part of the variance that each axis explains
 
 
 def compute_map(corpus: Corpus) -> MailboxMap | None:
-    """Place messages with similar headers, words and relations near each other; None for too few messages."""
+    """Place messages with similar headers, words and relations near each other.
+
+    Return None if there are fewer than three messages, or fewer than two features to compare them by.
+    """
     columns = choose_columns(corpus, np.arange(len(corpus)), _COLUMNS, LAYER_VIEWS)
     if len(corpus) < _MIN_MESSAGES or columns.rows.shape[1] < 2:
         return None

@@ -97,7 +97,10 @@ def roc_area(log_odds: Floats, is_spam: Booleans) -> float:
 
 
 def roc_curve(log_odds: Floats, is_spam: Booleans) -> list[tuple[float, float]]:
-    """Return the false and the true positive rate for each threshold, in ascending order, from (0, 0)."""
+    """Return the false and the true positive rate for each threshold, in ascending order, from (0, 0).
+
+    There must be at least one message; the rate of a class without messages is 0.
+    """
     order = np.argsort(-log_odds, kind="stable")
     is_last = np.append(np.diff(log_odds[order]) != 0, True)  # a threshold cannot separate ties
     spam, ham = np.cumsum(is_spam[order])[is_last], np.cumsum(~is_spam[order])[is_last]

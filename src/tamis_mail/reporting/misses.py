@@ -32,7 +32,7 @@ class Miss:
     log_odds: float
     # Contributions of the views and the intercept; the sum is `log_odds`.
     views: tuple[tuple[str, float], ...]
-    evidence: tuple[Evidence, ...]  # the strongest readable one: no n-grams of bytes, and not the intercept
+    evidence: tuple[Evidence, ...]  # the strongest that `is_readable`
 
     @property
     def label(self) -> str:

@@ -14,9 +14,9 @@ from tamis_mail.labels import SPAM
 from tamis_mail.reporting.corpus import Corpus
 from tamis_mail.store import Store
 
-Numbers = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
-_CLASS_PART = 4  # each class gets at least 1/4 of the sample, if it has so many messages
+_CLASS_PART = 4  # a class gets at least 1/4 of the sample, or all of its messages if they are fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def read_remembered(store: Store, limit: int) -> RememberedMessages:
         spam_columns = [label.id for label in store.labels() if label.name == SPAM]
         total = 0
 
-        def choose(columns: Numbers) -> Numbers:
+        def choose(columns: Indices) -> Indices:
             nonlocal total
             total = len(columns)
             return choose_sample(np.isin(columns, spam_columns), limit)
@@ -55,8 +55,10 @@ def read_remembered(store: Store, limit: int) -> RememberedMessages:
     return RememberedMessages(corpus, messages.dates, total)
 
 
-def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Numbers:
-    """Choose at most `limit` messages, the first of either class, and at least a quarter of the rarer one.
+def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Indices:
+    """Choose at most `limit` messages, the first of either class, in proportion; return their indices.
+
+    At least a quarter of them, rounded down, is of the rarer class, if it has enough messages.
 
     >>> choose_sample(np.array([False] * 90 + [True] * 10), 8).tolist()
     [0, 1, 2, 3, 4, 5, 90, 91]

@@ -74,7 +74,7 @@ class Report:
         return f"priors × {prior:g}, scales × {scale:g}, log-loss {loss:.4f} on the validation set"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON; NaN becomes None."""
+        """Return the report for JSON; NaN and infinity become None."""
         study, measures = self.study, self.study.measures
         report = {
             "mail": {
@@ -151,8 +151,8 @@ def report(
 ) -> Report:
     """Read mail, judge it by cross-validation or by a split, and explain the misses.
 
-    `folds` is the number of folds, and `sizes` those of a split as in SIZES; if neither is given, there are
-    ten folds, or fewer for few messages. `on_message` is called with each message when it is read.
+    `folds` is the number of folds; without it, `sizes` are those of a split as in SIZES. If neither is given,
+    there are ten folds, or fewer for few messages. `on_message` is called with each message when it is read.
     """
     corpus: Corpus = read(mail, on_message=on_message)
     if sizes is None and folds is None:
@@ -173,7 +173,7 @@ def report(
 
 
 def _replace_nan(value: Any) -> Any:
-    """Replace NaN, which JSON does not have, by None."""
+    """Replace NaN and infinity, which JSON does not have, by None, and tuples by lists."""
     if isinstance(value, dict):
         return {name: _replace_nan(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """Find the learned messages that are most similar to a message, by their features.
 
 The similarity of two messages is the cosine of their sets of features, each feature weighted by its inverse
-document frequency, log(n / n_with_feature): a feature that most messages share says little.
+document frequency, log((1 + n) / (1 + n_with_feature)): a feature that most messages share says little.
 """
 
 from collections.abc import Sequence
@@ -13,22 +13,25 @@ from numpy.typing import NDArray
 from tamis_mail.features import GRAMS, view_mask
 from tamis_mail.store.bundle_arrays import MessageFeatures
 
-SAMPLE = 4000  # learned messages that are compared: about 3 million features, a tenth of a second
+SAMPLE = 4000  # maximum of learned messages that are compared: 3 million features, a tenth of a second
 _MIN_SIMILARITY = 0.05  # messages that are less similar share only frequent words
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarMessage:
-    """A learned message, its similarity from 0 to 1, and the shared features of the largest weights."""
+    """A learned message, its similarity from 0 to 1, and the keys of the shared features with most weight."""
 
     digest: bytes
-    label: int  # the column of its label
+    label: int  # the column of its label in the store
     similarity: float
     shared: list[int]
 
 
 def choose_sample(labels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Choose the learned messages that are compared: all, or evenly spaced ones in the order of digests."""
+    """Choose the learned messages that are compared: all, or evenly spaced ones; return their indices.
+
+    `labels` (messages,) has one entry per learned message, in the order of digests.
+    """
     n_messages = len(labels)
     if n_messages <= SAMPLE:
         return np.arange(n_messages)
@@ -44,9 +47,10 @@ def find_similar(
     limit: int = 5,
     n_shared: int = 6,
 ) -> list[SimilarMessage]:
-    """Return the messages that are most similar to one with these features, except itself.
+    """Return at most `limit` messages that are most similar to one with these features, except itself.
 
-    N-grams of bytes are left out: most of them come from the route of a message, not from its content.
+    Each has at most `n_shared` shared features. A similarity below _MIN_SIMILARITY does not count. N-grams of
+    bytes are left out: most of them come from the route of a message, not from its content.
     """
     if not len(messages):
         return []
@@ -60,24 +64,24 @@ def find_similar(
     own_norm = float((weights[is_shared] ** 2).sum() + n_unknown * np.log(1 + len(messages)) ** 2)
     squares = weights[messages.indices] ** 2
     sizes = np.diff(messages.starts)
-    rows = np.repeat(np.arange(len(messages)), sizes)
-    norms = np.bincount(rows, squares, len(messages))
-    products = np.bincount(rows, squares * is_shared[messages.indices], len(messages))
+    owners = np.repeat(np.arange(len(messages)), sizes)  # the index of the message of each feature
+    norms = np.bincount(owners, squares, len(messages))
+    products = np.bincount(owners, squares * is_shared[messages.indices], len(messages))
     similarities = products / np.sqrt(np.maximum(norms * own_norm, 1e-300))
     similar: list[SimilarMessage] = []
-    for row in np.argsort(-similarities, kind="stable"):
-        if len(similar) == limit or similarities[row] < _MIN_SIMILARITY:
+    for place in np.argsort(-similarities, kind="stable"):
+        if len(similar) == limit or similarities[place] < _MIN_SIMILARITY:
             break
-        if messages.digests[row] == own_digest:
+        if messages.digests[place] == own_digest:
             continue
-        indices = messages.indices[messages.starts[row] : messages.starts[row + 1]]
+        indices = messages.indices[messages.starts[place] : messages.starts[place + 1]]
         indices = indices[is_shared[indices] & is_counted[indices]]
         strongest = indices[np.argsort(-weights[indices], kind="stable")[:n_shared]]
         similar.append(
             SimilarMessage(
-                messages.digests[row],
-                int(messages.labels[row]),
-                float(min(1.0, similarities[row])),
+                messages.digests[place],
+                int(messages.labels[place]),
+                float(min(1.0, similarities[place])),
                 [int(key) for key in messages.keys[strongest]],
             )
         )

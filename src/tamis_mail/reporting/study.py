@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.stats import Tally
-from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.corpus import Corpus, Indices
 from tamis_mail.reporting.measures import Floats, Measures, log_losses, measure
 from tamis_mail.verdict.rule import RULE, RULES, Rule
 
@@ -42,19 +42,19 @@ class Study:
     rule: Rule  # the rule that each fit starts from: its scales and intercept are the prior means
     fitted: tuple[Rule, ...]  # the rule with fitted weights, for each fold or for the split
     factors: tuple[float, float]  # factors of prior and scale, relative to the default
-    learned: int  # size of the training set (mean over folds)
+    learned: int  # size of the training set (rounded mean over folds)
     validated: int  # size of the validation set
     unused: int  # messages in none of the sets
-    judged: Numbers  # (messages,): indices of the test messages in the corpus
+    judged: Indices  # (messages,): indices of the test messages in the corpus
     log_odds: Floats  # (messages,): of these messages
     measures: Measures
     curve: tuple[Point, ...]
     # Factors of prior and scale, log-loss on the validation set.
     tried: tuple[tuple[float, float, float], ...]
-    parts: tuple[tuple[Numbers, Numbers], ...]  # (training, test) indices of each fold
+    parts: tuple[tuple[Indices, Indices], ...]  # (training, test) indices of each fold
 
 
-def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
+def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Indices:
     """Return a random order in which every interval has about the same fraction of spam."""
     rng = np.random.default_rng(seed)
     position = np.empty(len(is_spam))
@@ -65,7 +65,7 @@ def shuffle_stratified(is_spam: NDArray[np.bool_], seed: int) -> Numbers:
 
 
 def study_split(corpus: Corpus, sizes: tuple[int, int, int] = (400, 50, 50), seed: int = 0) -> Study:
-    """Learn a training set, choose the smoothing by a validation set, and judge a test set once.
+    """Learn a training set, choose the smoothing by a validation set, and judge a test set.
 
     `sizes` are the numbers of messages of the three sets, which are smaller if there are fewer messages. The
     weights are fitted to the training set with the chosen smoothing, as a store would fit them.
@@ -139,7 +139,7 @@ class Folds:
     """Judgements of all messages, each fold by the other folds."""
 
     log_odds: Floats  # (messages,)
-    parts: tuple[tuple[Numbers, Numbers], ...]  # (training, test) indices of each fold
+    parts: tuple[tuple[Indices, Indices], ...]  # (training, test) indices of each fold
     fitted: tuple[Rule, ...]  # the rule with fitted weights, for each fold
 
 
@@ -149,7 +149,7 @@ def judge_folds(
     """Judge each fold by a filter that learned all others, with the rule as the prior of its weights."""
     order = shuffle_stratified(corpus.is_spam, seed)
     total = corpus.count(order)
-    parts: list[tuple[Numbers, Numbers]] = []
+    parts: list[tuple[Indices, Indices]] = []
     fitted: list[Rule] = []
     log_odds = np.empty(len(corpus))
     for test in np.array_split(order, folds):
@@ -172,7 +172,7 @@ def list_smoothings(default: Rule = RULE) -> Iterator[tuple[float, float, Rule]]
 
 
 def _choose_rule(
-    corpus: Corpus, training: Numbers, validation: Numbers, statistic: Tally
+    corpus: Corpus, training: Indices, validation: Indices, statistic: Tally
 ) -> tuple[Rule, tuple[float, float], tuple[tuple[float, float, float], ...]]:
     """Choose the smoothing of least penalised log-loss on the validation set.
 
@@ -198,7 +198,7 @@ def _choose_rule(
 
 def _compute_curve(
     corpus: Corpus,
-    parts: Sequence[tuple[Numbers, Numbers]],
+    parts: Sequence[tuple[Indices, Indices]],
     rule: Rule,
     progress: Progress = lambda _: None,
 ) -> tuple[Point, ...]:

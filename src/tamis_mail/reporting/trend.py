@@ -1,6 +1,6 @@
 """The trend of the fraction of spam over time, with an interval, by Bayesian linear regression of `tamis`.
 
-The log-odds of spam on each day (half a message is added to either side, so that they are finite) are
+The log-odds of spam on each day (half a message is added to spam and to ham, so that they are finite) are
 regressed on a straight line and Gaussian basis functions of time. A day is weighted by its messages. The
 precisions of coefficients and noise maximise the log-evidence: the interval is wider if days vary more.
 """
@@ -49,7 +49,7 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     centres = np.linspace(time[0, 0], time[-1, 0], min(_CENTRES, len(days) - 1))
     basis = GaussianBasis(centres, width=_WIDTH * float(centres[1] - centres[0])).fit(time)
 
-    def expand(days: Floats) -> Floats:
+    def make_columns(days: Floats) -> Floats:
         """Return the columns of a line and of the basis functions, (days, 1 + centres).
 
         Without the line, the curve of a steady rise would bend back at its end.
@@ -59,11 +59,11 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
 
     # The weights have mean 1, because the evidence takes their sum for the number of observations, here days.
     weights = messages / messages.mean()
-    model = BayesianLinearRegression().fit(expand(time), log_odds, sample_weight=weights)
+    model = BayesianLinearRegression().fit(make_columns(time), log_odds, sample_weight=weights)
     grid = np.linspace(time[0, 0], time[-1, 0], _GRID)
-    design = expand(grid[:, np.newaxis])
+    design = make_columns(grid[:, np.newaxis])
     means = np.asarray(model.predict(design), np.float64)
-    covariance = _compute_covariance(model, design, expand(time), weights)
+    covariance = _compute_covariance(model, design, make_columns(time), weights)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     change = means[-1] - means[0]
     change_deviation = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))

@@ -5,8 +5,8 @@ is scored by all others, as a new message would be, and the prior is Gaussian ar
 the rule of a store, which is the prior of later fits to the store's own messages. Rules for tokens of version
 1 have no intercept, and a store of such tokens uses the scales as they are.
 
-Thresholds are chosen with messages that were judged by the other folds. They are suggested only if they do no
-harm to messages that were not used to choose them.
+Thresholds are chosen with messages that were judged by the other folds. A threshold is safe to suggest only
+if it does no harm to messages that were not used to choose it (`Offer.is_safe`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tamis.decide import threshold
 from tamis.links import sigmoid
-from tamis_mail.reporting.corpus import Corpus, Numbers
+from tamis_mail.reporting.corpus import Corpus, Indices
 from tamis_mail.reporting.measures import Measures, log_losses, measure
 from tamis_mail.reporting.study import judge_folds, shuffle_stratified
 from tamis_mail.sieve.weights import can_fit_tokens
@@ -44,7 +44,7 @@ class Offer:
     now: float  # the present threshold
     suggested: float | None  # None with too little mail
     wrong: tuple[int, int]  # messages, by the present threshold and by the suggested ones
-    missed: tuple[int, int]  # likewise
+    missed: tuple[int, int]  # messages, by the present threshold and by the suggested ones
     tolerated: int  # number of wrong messages that is accepted even if there are fewer now
 
     @property
@@ -85,7 +85,8 @@ class Tuning:
 def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Rule | None = None) -> Tuning:
     """Fit the scales and the intercept to a corpus, and check by folds whether that helps.
 
-    `before` has the present weights of a store, `prior` those before they were fitted to its messages.
+    `before` has the present weights of a store (the default rule, if not given), `prior` those before they
+    were fitted to its messages (if not given, `before`).
     """
     default = RULES[corpus.token_version]
     before = before or default
@@ -143,7 +144,7 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
 def offer_thresholds(
     log_odds: Floats,
     is_spam: NDArray[np.bool_],
-    parts: Sequence[Numbers],
+    parts: Sequence[Indices],
     rule: Rule,
     *,
     lost: float = LOST,
@@ -163,7 +164,7 @@ def offer_thresholds(
 def _make_offer(
     scores: Floats,
     negative: NDArray[np.bool_],
-    parts: Sequence[Numbers],
+    parts: Sequence[Indices],
     now: float,
     is_beyond_now: NDArray[np.bool_],
     rate: float,
@@ -172,7 +173,8 @@ def _make_offer(
     """Suggest one threshold: messages whose scores are above it are called spam, or ham if `sign` is -1.
 
     The scores are log-odds of that label, and `negative` marks messages of the other one, of which at most
-    the part `rate` may be beyond the threshold. `now` is the present threshold.
+    the part `rate` may be beyond the threshold. `now` is the present threshold, and `is_beyond_now` marks the
+    messages that are beyond it.
     """
 
     def suggest(rows: NDArray[np.bool_]) -> float | None:
@@ -205,7 +207,10 @@ def with_thresholds(rule: Rule, offered: tuple[float | None, float | None]) -> R
 
 
 def _round_probability(log_odds: float) -> float | None:
-    """Convert log-odds to a probability of two significant digits; None if they are infinite."""
+    """Convert log-odds to a probability p; None if they are infinite.
+
+    The smaller of p and 1 − p is rounded to two significant digits.
+    """
     if not np.isfinite(log_odds):
         return None
     p = float(sigmoid(log_odds))

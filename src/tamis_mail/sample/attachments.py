@@ -1,6 +1,6 @@
-"""A kind of file and `Dice` → its octets: small, harmless, and valid for viewers.
+"""A kind of file and `Dice` → its bytes: small and harmless. Pictures, PDFs and archives can be opened.
 
-Pictures and archives are stored, not deflated, because the output of zlib depends on its version.
+PNG pictures and archives are stored, not deflated, because the output of zlib depends on its version.
 """
 
 import struct
@@ -22,7 +22,7 @@ CONTENT_TYPES = {
 }
 
 
-def octets(kind: str, dice: Dice) -> bytes:
+def make_file(kind: str, dice: Dice) -> bytes:
     """Make a file of a kind, which is a key of CONTENT_TYPES."""
     return _MAKERS[kind](dice)
 
@@ -85,6 +85,9 @@ def _make_jpg(dice: Dice) -> bytes:
 
 
 def _make_archive(name: bytes, data: bytes) -> bytes:
+    """Make a zip of one file: its local header and data, the central directory and the end record."""
+    # Version 2.0, no flags, stored, midnight, 2026-01-01, checksum, both sizes, lengths of name and extra
+    # field.
     fields = struct.pack(
         "<HHHHHIIIHH", 20, 0, 0, 0, 0x5C21, zlib.crc32(data), len(data), len(data), len(name), 0
     )

@@ -6,16 +6,18 @@ from datetime import datetime, timedelta
 
 from tamis_mail.sample import attachments, pages, tricks, wire
 from tamis_mail.sample.dice import Dice
-from tamis_mail.sample.draft import Draft, arrival
+from tamis_mail.sample.draft import Draft, make_arrival_fields
 from tamis_mail.sample.recipes import Recipe, words
 from tamis_mail.sample.slots import Slots
 from tamis_mail.sample.wire import Headers, Part
 from tamis_mail.sample.writers import WRITERS, Writer
 
+# The recipient, and her addresses.
 _ME = "Mirelle Tavast"
 _PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
 _OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # handled by the composer, not copied
 
+# By language; a charset that is repeated is picked more often.
 _CHARSETS = {
     "en": ("utf-8", "utf-8", "iso-8859-1", "windows-1252"),
     "de": ("utf-8", "utf-8", "iso-8859-1", "iso-8859-15"),
@@ -34,6 +36,7 @@ _CHARSETS = {
     "ja": ("utf-8", "iso-2022-jp"),
     "ko": ("utf-8", "euc-kr"),
 }
+# Time zones of senders by language, in minutes east of Greenwich; 60 for other languages.
 _ZONES = {
     "el": 120,
     "tr": 180,
@@ -80,7 +83,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     manner = _choose_manner(recipe, dice, subject + name + body, turn)
 
     draft = Draft(
-        sender=wire.phrase(name, address, manner.charset, base64=manner.base64_words),
+        sender=wire.format_mailbox(name, address, manner.charset, base64=manner.base64_words),
         address=address,
         domain=address.partition("@")[2],
         to=recipient,
@@ -96,7 +99,8 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
         ),
     )
     part = _make_content(recipe, slots, body, manner, draft, dice)
-    headers = arrival(draft, dice, honest=not manner.writer.faulty) + manner.writer.headers(draft, dice)
+    headers = make_arrival_fields(draft, dice, honest=not manner.writer.faulty)
+    headers += manner.writer.headers(draft, dice)
     if manner.writer.faulty:
         headers, part = _spoil(headers, part, subject, dice)
     head = "\n".join(wire.fold(key, value) for key, value in headers + part.headers)
@@ -163,7 +167,7 @@ def _make_content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draf
     writer = manner.writer
     form = dice.pick(recipe.options.get("form", writer.forms))
     if "padding" in manner.tricks:
-        body += "\n\n" + tricks.padding(dice, dice.draw_between(20, 50))
+        body += "\n\n" + tricks.make_padding(dice, dice.draw_between(20, 50))
     if form == "image":
         return _make_image_only(body, manner, draft, dice)
     parts = []
@@ -174,16 +178,16 @@ def _make_content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draf
         skin = dice.pick(writer.skins)
         page = tricks.disguise(pages.render_html(body, skin, dice), manner.tricks, dice, html=True)
         if "hidden" in manner.tricks:
-            page = tricks.with_hidden_text(page, dice)
+            page = tricks.append_hidden_text(page, dice)
         parts.append(_make_text(page, "html", manner))
     if recipe.header("Calendar"):
         event = _make_calendar(slots.fill(recipe.header("Calendar")), draft, dice)
-        parts.append(wire.text_part(event, "calendar", "utf-8", "quoted-printable", "; method=REQUEST"))
-    part = parts[0] if len(parts) == 1 else wire.multipart("alternative", writer.boundary(dice), parts)
+        parts.append(wire.make_text_part(event, "calendar", "utf-8", "quoted-printable", "; method=REQUEST"))
+    part = parts[0] if len(parts) == 1 else wire.make_multipart("alternative", writer.boundary(dice), parts)
     files = [_make_attachment(slots.fill(value), dice) for key, value in recipe.headers if key == "Attach"]
     if files:
         preamble = "This is a multi-part message in MIME format." if dice.chance(0.5) else ""
-        part = wire.multipart("mixed", writer.boundary(dice), [part, *files], preamble)
+        part = wire.make_multipart("mixed", writer.boundary(dice), [part, *files], preamble)
     return part
 
 
@@ -194,12 +198,12 @@ def _make_text(text: str, subtype: str, manner: _Manner) -> Part:
         charset = "us-ascii" if charset != "utf-8" else charset
     if encoding == "8bit" and max(map(len, text.encode(charset).split(b"\n"))) > 900:
         encoding = "base64" if charset == "iso-2022-jp" else "quoted-printable"
-    return wire.text_part(text, subtype, charset, encoding)
+    return wire.make_text_part(text, subtype, charset, encoding)
 
 
 def _make_attachment(description: str, dice: Dice) -> Part:
     kind, _, name = description.partition(" ")
-    return wire.attachment(attachments.CONTENT_TYPES[kind], name, attachments.octets(kind, dice))
+    return wire.make_attachment(attachments.CONTENT_TYPES[kind], name, attachments.make_file(kind, dice))
 
 
 def _make_image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
@@ -208,15 +212,15 @@ def _make_image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Pa
     identity = f"{dice.token(12)}@{draft.domain}"
     page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
     if "hidden" in manner.tricks:
-        page = tricks.with_hidden_text(page, dice)
+        page = tricks.append_hidden_text(page, dice)
     kind = dice.pick(("png", "jpg"))
-    picture = wire.attachment(
+    picture = wire.make_attachment(
         attachments.CONTENT_TYPES[kind],
         f"{dice.string(8)}.{kind}",
-        attachments.octets(kind, dice),
+        attachments.make_file(kind, dice),
         inline=identity,
     )
-    return wire.multipart(
+    return wire.make_multipart(
         "related", manner.writer.boundary(dice), [_make_text(page, "html", manner), picture]
     )
 
@@ -244,9 +248,9 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """Add one of the faults that spam kits make to headers and body, or none, as to three of eight messages.
+    """Add one of the faults that spam kits make to headers and body.
 
-    Faults that the message cannot have are not replaced by others.
+    With probability 3/8, or if the message cannot have the fault that was drawn, add none.
     """
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
     kind = part.headers[0][1]

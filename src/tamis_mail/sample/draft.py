@@ -44,11 +44,11 @@ class Draft:
 
     @property
     def date(self) -> str:
-        return date_of(self.when, self.zone)
+        return format_date(self.when, self.zone)
 
 
-def date_of(when: datetime, zone: int = 0) -> str:
-    """Format a time in UTC as a Date field, in a zone of so many minutes east of Greenwich."""
+def format_date(when: datetime, zone: int = 0) -> str:
+    """Format a time in UTC as a Date field, in a zone of `zone` minutes east of Greenwich."""
     local, sign = when + timedelta(minutes=zone), "-" if zone < 0 else "+"
     clock = (
         f"{local.hour:02}:{local.minute:02}:{local.second:02} {sign}{abs(zone) // 60:02}{abs(zone) % 60:02}"
@@ -56,22 +56,22 @@ def date_of(when: datetime, zone: int = 0) -> str:
     return f"{_DAYS[local.weekday()]}, {local.day} {_MONTHS[local.month - 1]} {local.year} {clock}"
 
 
-def ip_of(host: str) -> str:
-    """Return an IPv4 address that is reserved for documentation, always the same one for a name."""
+def choose_ip(host: str) -> str:
+    """Choose an IPv4 address that is reserved for documentation, always the same one for a name."""
     dice = Dice(f"address of {host}")
     return dice.pick(_NETWORKS) + str(dice.draw_between(2, 250))
 
 
-def arrival(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
+def make_arrival_fields(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
     """Return the fields of the receiving server.
 
     If the sender is not `honest`, the sending host may have no name, and may fail SPF.
     """
     sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host
-    address, queue = ip_of(relay), dice.string(11, "0123456789ABCDEF")
+    address, queue = choose_ip(relay), dice.string(11, "0123456789ABCDEF")
     name = relay if honest or dice.chance(0.6) else "unknown"
-    received = date_of(draft.when + timedelta(seconds=dice.draw_between(1, 40)), 60)
+    received = format_date(draft.when + timedelta(seconds=dice.draw_between(1, 40)), 60)
     results = ("pass", "pass", "pass", "none") if honest else ("pass", "softfail", "none", "fail")
     hop = f"from {relay} ({name} [{address}])\n\tby mx.tavast.example with ESMTPS id {queue}"
     return (

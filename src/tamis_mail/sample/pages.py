@@ -12,31 +12,32 @@ from itertools import groupby
 
 from tamis_mail.sample.dice import Dice
 
-_MARKS = ("# ", "* ", "= ", "-> ", "! ")
+_SIGNS = ("# ", "* ", "= ", "-> ", "! ")
 
 
-def _find_mark(line: str) -> str:
-    return ">" if line.startswith(">") else next((mark for mark in _MARKS if line.startswith(mark)), "")
+def _find_sign(line: str) -> str:
+    """Return the sign of markup with which a line begins; empty if there is none."""
+    return ">" if line.startswith(">") else next((sign for sign in _SIGNS if line.startswith(sign)), "")
 
 
 def render_plain(body: str, width: int = 0) -> str:
     """Return the body as plain text, wrapped at `width` if it is not 0."""
     lines: list[str] = []
     for line in body.split("\n"):
-        mark, rest = _find_mark(line), line[len(_find_mark(line)) :]
-        if mark == "# ":
+        sign, rest = _find_sign(line), line[len(_find_sign(line)) :]
+        if sign == "# ":
             lines.extend((rest.upper() if rest.isascii() else rest, "-" * min(len(rest), 60)))
-        elif mark == "= ":
+        elif sign == "= ":
             label, _, value = rest.partition(" = ")
             lines.append(f"  {label:<32} {value:>12}")
-        elif mark == "-> ":
+        elif sign == "-> ":
             label, _, address = rest.partition(" => ")
             lines.append(address if label == address else f"{label}: {address}")
-        elif mark == "* ":
+        elif sign == "* ":
             lines.append(f"  * {rest}")
-        elif mark == "! ":
+        elif sign == "! ":
             lines.append(f"[{rest.partition(' => ')[0]}]")
-        elif width and not mark and len(line) > width and not line.startswith(" "):
+        elif width and not sign and len(line) > width and not line.startswith(" "):
             lines.extend(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False))
         else:
             lines.append(line)
@@ -49,37 +50,37 @@ def render_html(body: str, skin: str, dice: Dice) -> str:
 
 
 def _group_lines(body: str) -> list[tuple[str, list[str]]]:
-    """Group lines of one kind within each paragraph, without their marks."""
+    """Group lines of one kind within each paragraph, without their signs."""
     blocks: list[tuple[str, list[str]]] = []
     for paragraph in body.split("\n\n"):
-        for mark, lines in groupby((line for line in paragraph.split("\n") if line), _find_mark):
-            blocks.append((mark, [line[len(mark) :].strip() for line in lines]))
+        for sign, lines in groupby((line for line in paragraph.split("\n") if line), _find_sign):
+            blocks.append((sign, [line[len(sign) :].strip() for line in lines]))
     return blocks
 
 
 def _render(body: str, paragraph: str, link: str, picture: str, line_break: str = "<br>\n") -> str:
     """Render a body by templates, in which `{}` is the content, `{0}` the label and `{1}` the address."""
     pieces: list[str] = []
-    for mark, lines in _group_lines(body):
-        if mark in {"-> ", "! "}:
-            template = link if mark == "-> " else picture
+    for sign, lines in _group_lines(body):
+        if sign in {"-> ", "! "}:
+            template = link if sign == "-> " else picture
             pairs = (line.partition(" => ") for line in lines)
             pieces.extend(
                 template.format(escape(label, quote=False), escape(address)) for label, _, address in pairs
             )
             continue
         safe = [escape(line, quote=False) for line in lines]
-        if mark == "# ":
+        if sign == "# ":
             pieces.extend(f"<h2>{line}</h2>" for line in safe)
-        elif mark == "* ":
+        elif sign == "* ":
             pieces.append("<ul>\n" + "".join(f"<li>{line}</li>\n" for line in safe) + "</ul>")
-        elif mark == "= ":
+        elif sign == "= ":
             cells = (line.partition(" = ") for line in safe)
             rows = "".join(
                 f'<tr><td>{label}</td><td align="right">{value}</td></tr>\n' for label, _, value in cells
             )
             pieces.append(f'<table cellpadding="4">\n{rows}</table>')
-        elif mark == ">":
+        elif sign == ">":
             pieces.append(f"<blockquote>{line_break.join(safe)}</blockquote>")
         else:
             pieces.append(paragraph.format(line_break.join(safe)))
@@ -130,7 +131,7 @@ def _render_shop(body: str, dice: Dice) -> str:
         'text-decoration:none">{0}</a></td></tr></table>',
         '<img src="{1}" width="560" alt="{0}" style="display:block;border:0">',
     )
-    first = next((lines[0] for mark, lines in _group_lines(body) if not mark), "")
+    first = next((lines[0] for sign, lines in _group_lines(body) if not sign), "")
     return (
         '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN">\n<html><head>\n'
         '<meta http-equiv="Content-Type" content="text/html">\n'

@@ -3,7 +3,12 @@
 A recipe opens with a line `%% kind language option=value …`; headers as in mail, a blank line and a body
 follow. `[this|that]` is a choice, `[1:this|that]` is the same choice wherever the number is the same (so that
 a subject fits its body), and `{slot}` is filled in later. The file's name begins with ham or spam. Options,
-with values separated by commas: times (how many messages), by (writers), form, charset, encoding, trick.
+whose values are separated by commas:
+
+- times: how many messages are made of the recipe;
+- by (programs of `writers`), form (of the body: plain, html, both or image), charset, encoding: each message
+  has one of the values;
+- trick: each message has all of them (`tricks`, `composing`).
 """
 
 from dataclasses import dataclass

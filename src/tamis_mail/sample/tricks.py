@@ -43,13 +43,13 @@ _TRICKS: dict[str, Callable[[str, Dice], str]] = {
 }
 
 
-def padding(dice: Dice, count: int) -> str:
+def make_padding(dice: Dice, count: int) -> str:
     """Return harmless words, so that these outnumber the words of spam."""
     chosen_words = [dice.pick(words()["en.padding"]) for _ in range(count)]
     return "\n".join(" ".join(chosen_words[start : start + 9]) for start in range(0, count, 9))
 
 
-def with_hidden_text(page: str, dice: Dice) -> str:
+def append_hidden_text(page: str, dice: Dice) -> str:
     """Append harmless words to a page of HTML, in a style that browsers do not show."""
     style = dice.pick(
         (
@@ -59,4 +59,4 @@ def with_hidden_text(page: str, dice: Dice) -> str:
             "position:absolute;left:-9999px",
         )
     )
-    return f'{page}<div style="{style}">{padding(dice, dice.draw_between(25, 60))}</div>\n'
+    return f'{page}<div style="{style}">{make_padding(dice, dice.draw_between(25, 60))}</div>\n'

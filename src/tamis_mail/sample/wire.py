@@ -1,12 +1,14 @@
-"""Text and files → the octets of a mail: encoded words, folded headers, transfer encodings, multiparts."""
+"""Text and files → the bytes of a message: encoded words, folded headers, transfer encodings, multiparts."""
 
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Headers = tuple[tuple[str, str], ...]
+Headers = tuple[tuple[str, str], ...]  # names and values
 
+# Bytes that stand for themselves in an encoded word (encoding Q).
 _UNQUOTED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-!*+/")
+# Each byte in quoted-printable, except at the end of a line.
 _QUOTED = [
     chr(octet) if (32 <= octet <= 126 and octet != 61) or octet == 9 else f"={octet:02X}"
     for octet in range(256)
@@ -15,7 +17,7 @@ _QUOTED = [
 
 @dataclass(frozen=True)
 class Part:
-    """Content headers and the octets below them."""
+    """The headers of a MIME part, and the bytes below them."""
 
     headers: Headers
     payload: bytes
@@ -42,7 +44,7 @@ def _encode_word(text: str, charset: str, base64: bool) -> str:
     ) + "?="  # fmt: skip
 
 
-def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
+def format_mailbox(name: str, address: str, charset: str, *, base64: bool) -> str:
     """Format `Name <address>`; the name is quoted or encoded if necessary."""
     if not name:
         return address
@@ -52,7 +54,7 @@ def phrase(name: str, address: str, charset: str, *, base64: bool) -> str:
 
 
 def fold(name: str, value: str) -> str:
-    """Fold a header at spaces into lines of at most 78 characters; existing folds are kept."""
+    """Fold a header at spaces into lines of one word or at most 78 characters; existing folds are kept."""
     if "\n" in value:
         return f"{name}: {value}"
     lines, line = [], f"{name}:"
@@ -64,7 +66,7 @@ def fold(name: str, value: str) -> str:
     return "\n".join([*lines, line])
 
 
-def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: str = "") -> Part:
+def make_text_part(text: str, subtype: str, charset: str, encoding: str, parameters: str = "") -> Part:
     """Make a text part in `charset` with the given transfer encoding."""
     raw = text.encode(charset)
     if encoding == "quoted-printable":
@@ -77,8 +79,8 @@ def text_part(text: str, subtype: str, charset: str, encoding: str, parameters: 
     return Part((("Content-Type", kind), ("Content-Transfer-Encoding", encoding)), payload)
 
 
-def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -> Part:
-    """Make a part of a file: an attachment, or inline with a content id."""
+def make_attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -> Part:
+    """Make a part of a file: an attachment or, if `inline` is a content id, an inline part with it."""
     disposition = "inline" if inline else "attachment"
     identity = (("Content-ID", f"<{inline}>"),) if inline else ()
     headers = (
@@ -90,7 +92,7 @@ def attachment(content_type: str, name: str, data: bytes, *, inline: str = "") -
     return Part(headers, _encode_base64(data))
 
 
-def multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str = "") -> Part:
+def make_multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble: str = "") -> Part:
     """Join parts to a multipart."""
     lines = [preamble.encode("ascii")] if preamble else []
     for part in parts:

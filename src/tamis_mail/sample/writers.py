@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tamis_mail.sample.dice import Dice
-from tamis_mail.sample.draft import Draft, date_of, ip_of
+from tamis_mail.sample.draft import Draft, choose_ip, format_date
 from tamis_mail.sample.wire import Headers
 
 
@@ -77,7 +77,7 @@ def _make_desktop_headers(draft: Draft, dice: Dice) -> Headers:
         dice.hexadecimal(12),
     )
     return (
-        _make_received_field(draft, dice, f"[{ip_of(draft.address)}] (helo=desk)"),
+        _make_received_field(draft, dice, f"[{choose_ip(draft.address)}] (helo=desk)"),
         ("Message-ID", f"<{'-'.join(groups)}@{draft.domain}>"),
         ("Date", draft.date),
         ("MIME-Version", "1.0"),
@@ -92,7 +92,7 @@ def _make_phone_headers(draft: Draft, dice: Dice) -> Headers:
     groups = "-".join(dice.string(size, "0123456789ABCDEF") for size in (8, 4, 4, 4, 12))
     return (
         _make_signature_field(draft, dice, "s1"),
-        _make_received_field(draft, dice, f"smtpclient.local.test ([{ip_of(draft.address)}])"),
+        _make_received_field(draft, dice, f"smtpclient.local.test ([{choose_ip(draft.address)}])"),
         ("From", draft.sender),
         ("Mime-Version", "1.0 (1.0)"),
         ("Subject", draft.subject),
@@ -110,7 +110,7 @@ def _make_webmail_headers(draft: Draft, dice: Dice) -> Headers:
         ("X-Webmail-State", f"AOJu0Y{dice.token(40)}"),
         (
             "X-Received",
-            f"by {ip_of('core ' + draft.domain)} with SMTP id {dice.hexadecimal(14)};\n\t{draft.date}",
+            f"by {choose_ip('core ' + draft.domain)} with SMTP id {dice.hexadecimal(14)};\n\t{draft.date}",
         ),
         ("MIME-Version", "1.0"),
         *draft.extra,
@@ -126,7 +126,7 @@ def _make_office_headers(draft: Draft, dice: Dice) -> Headers:
     site = dice.string(6, "ABCDEFGHKLMNPR") + "01"
     return (
         _make_received_field(
-            draft, dice, f"{site.lower()}.{draft.domain} ([{ip_of(site)}])", "HTTP via cluster"
+            draft, dice, f"{site.lower()}.{draft.domain} ([{choose_ip(site)}])", "HTTP via cluster"
         ),
         *_make_basic_fields(draft, "", order="fts"),
         ("Thread-Topic", draft.subject.removeprefix("Re: ").removeprefix("RE: ")),
@@ -195,7 +195,7 @@ def _make_list_headers(draft: Draft, dice: Dice) -> Headers:
     local, _, host = name.partition("@")
     return (
         _make_received_field(
-            replace(draft, domain=host), dice, f"mail.{draft.domain} ([{ip_of(draft.address)}])", "ESMTPS"
+            replace(draft, domain=host), dice, f"mail.{draft.domain} ([{choose_ip(draft.address)}])", "ESMTPS"
         ),
         ("Date", draft.date),
         ("From", draft.sender),
@@ -219,8 +219,8 @@ def _make_list_headers(draft: Draft, dice: Dice) -> Headers:
 def _make_kit_headers(draft: Draft, dice: Dice) -> Headers:
     """Return the headers of a spam kit that imitates an old desktop program, badly."""
     clock_error = timedelta(hours=dice.pick((-400, -9, -3, 2, 7, 30)))
-    date = date_of(draft.when + clock_error, dice.pick((-480, 0, 180, 480)))
-    source = f"from {dice.string(7)} ([{ip_of(dice.string(5))}])"
+    date = format_date(draft.when + clock_error, dice.pick((-480, 0, 180, 480)))
+    source = f"from {dice.string(7)} ([{choose_ip(dice.string(5))}])"
     groups = "$".join(dice.hexadecimal(size) for size in (12, 8, 8))
     return (
         ("Received", f"{source}\n\tby {draft.domain} with SMTP id {dice.digits(8)};\n\t{date}"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tamis_mail.message import Message, Page, Part, fold_text, read_html, remove_style_sheet
-from tamis_mail.tokens.words import LONGEST, hosts, networks, separate_words, split
+from tamis_mail.tokens.words import LONGEST, find_hosts, find_networks, separate_words, split_words
 
 # Limits; what exceeds them is ignored.
 _TEXT = 12_000  # characters of a message whose words are read: more words add little and enlarge the store
@@ -19,7 +19,7 @@ _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and 
 _PAGES = {1: 60_000, 2: 200_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words of a part that are read
 _LINKS = {1: 60, 2: 40}  # links of a part that are read, by version
-_LATER_LINKS = 300  # links of which, after the first _LINKS, those to new hosts are read (version 2)
+_LATER_LINKS = 300  # of the distinct links up to this one, those to new hosts are read, too (version 2)
 _LINK_LENGTH = 300  # characters of a link that are read
 _PARTS = 40  # parts of a message that are read
 
@@ -32,13 +32,13 @@ _NAME_WORD = re.compile(r"[^\W_]{2,40}")
 
 @dataclass(slots=True)
 class Body:
-    """The words and the marks of all parts, and the addresses that the parts refer to."""
+    """The words and the marks of all parts, as in `Tokens`, and the URLs that the parts refer to."""
 
     words: bytes = b""
     marks: str = ""
     links: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
-    hidden: int = 0  # number of hidden words
+    hidden: int = 0  # number of hidden words, at most _HIDDEN of a part
 
 
 def read(message: Message, version: int) -> Body:
@@ -46,7 +46,7 @@ def read(message: Message, version: int) -> Body:
     body = Body()
     marks = [f"shape:{message.shape[:100]}", f"size~{len(message.raw).bit_length()}"]
     marks += [f"fault~{fault}" for fault in message.faults]
-    documents: list[bytes] = []
+    words_of_parts: list[bytes] = []
     remaining = _TEXT
     for part in message.parts[:_PARTS]:
         marks.append(f"part:{part.kind}")
@@ -57,9 +57,9 @@ def read(message: Message, version: int) -> Body:
         if part.text and remaining > 0:
             text, text_marks = _read_part(part, body, version)
             marks += text_marks
-            documents.append(separate_words(text[:remaining]))
+            words_of_parts.append(separate_words(text[:remaining]))
             remaining -= len(text)
-    body.words = b"\n".join(documents).strip()
+    body.words = b"\n".join(words_of_parts).strip()
     body.marks = "\0".join(marks).replace(" ", "_").replace("\0", " ")
     return body
 
@@ -90,7 +90,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
         marks += [
             f"mail:@{host}"
             for address in dict.fromkeys(_MAIL_HOST.findall(folded))
-            for host in hosts(address)
+            for host in find_hosts(address)
         ]
     return folded, marks
 
@@ -108,7 +108,7 @@ def _describe_page(page: Page, version: int) -> list[str]:
 
 
 def _select_links(links: Sequence[str], version: int) -> list[str]:
-    """Return the first distinct links and, since version 2, the later ones that lead to other hosts."""
+    """Return the first _LINKS distinct links and, since version 2, later ones that lead to other hosts."""
     distinct = list(dict.fromkeys(links))
     first = _LINKS[version]
     selected = distinct[:first]
@@ -130,7 +130,7 @@ def _find_origin(link: str) -> str:
 def _list_words(text: str, prefix: str) -> list[str]:
     """Return a mark for each word of a text, with a prefix."""
     folded, _ = fold_text(text[:5000])
-    return [f"{prefix}:{word[:LONGEST]}" for word in split(folded)[:_HIDDEN]]
+    return [f"{prefix}:{word[:LONGEST]}" for word in split_words(folded)[:_HIDDEN]]
 
 
 @lru_cache(4096)  # messages of one mailing list or shop end with the same links
@@ -156,7 +156,8 @@ def _describe_link(link: str) -> tuple[str, ...]:
         marks.append("url~number")
     if "xn--" in host:
         marks.append("url~punycode")
-    marks += [f"url:{name}" for name in (networks if host.replace(".", "").isdecimal() else hosts)(host)]
+    find_names = find_networks if host.replace(".", "").isdecimal() else find_hosts
+    marks += [f"url:{name}" for name in find_names(host)]
     marks += [f"url/{word}" for word in _PATH_WORD.findall(path[:200])[:8]]
     return tuple(marks)
 

@@ -36,7 +36,8 @@ _SKIPPED = frozenset(
     ["date", "message-id", "in-reply-to", "references"]
 )  # fields of which only the names are tokens
 _NAME = re.compile(rb"^([!-9;-~]{1,100}+)[ \t]*+:", re.MULTILINE)
-_QUEUE = re.compile(r"\bid [^ ;]++")
+_QUEUE = re.compile(r"\bid [^ ;]++")  # the queue number in a Received field
+# Dropped from values: a boundary, which is unique, and the names of parameters that name a file.
 _DROPPED = re.compile(r"\bboundary ?= ?(?:\"[^\"]*+\"?|[^\s;]*+)|\b(?:file)?name ?(?==)", re.IGNORECASE)
 _PART_HEADER = re.compile(
     rb"\n--[^\n]*+\n((?=[Cc]ontent-|CONTENT-)(?:[!-9;-~]++:[^\n]*+\n(?:[ \t][^\n]*+\n)*+)++)"

@@ -29,7 +29,7 @@ def read(raw: bytes) -> bytes:
         if name == b"received:":
             line = _QUEUE_ID.sub(b"", line.rpartition(b";")[0] or line)
         elif name[:5] == b"date:":
-            line = line[:5] + line[-12:].translate(_NINE_FOR_DIGIT)
+            line = line[:5] + line[-12:].translate(_NINE_FOR_DIGIT)  # the form of the end of the date
         lines.append(line)
         size += len(line) + 1
         if size > LONGEST:

@@ -1,8 +1,8 @@
 """header fields → tokens, each with the name of its field before it.
 
 `message.canonical` has removed the fields that filters write. Only the oldest Received fields are used: the
-newest are those of the user's servers, which are the same for all mail, and which are missing when mail is
-judged before delivery.
+newest are normally those of the user's servers, which are the same for all mail, and which are missing when
+mail is judged before delivery.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from tamis_mail.message import fold_text
-from tamis_mail.tokens.words import LONGEST, hosts, networks, split
+from tamis_mail.tokens.words import LONGEST, find_hosts, find_networks, split_words
 
 # Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
@@ -18,7 +18,7 @@ _WORDS = 40  # words of a field that are read
 _ADDRESSES = 20  # addresses of a field that are read
 _LONG = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
-_HOPS = 3  # number of the oldest Received fields that are read
+_HOPS = 3  # number of the oldest Received fields (hops of the message) that are read
 
 _LOCAL = 100  # characters of an address before the at sign
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
@@ -31,10 +31,11 @@ _ZONE = re.compile(r"[+\-]\d{4}|\b[a-z]{3,4}\b\)?$")
 _PROTOCOL = re.compile(r"\bwith (\w{2,12})")
 _LETTERS = re.compile(r"[a-z]+")
 _DIGITS = re.compile(r"[0-9]+")
-_DOMAIN = re.compile(r"\bd=([\w.\-]{1,200})")
+_SIGNER = re.compile(r"\bd=([\w.\-]{1,200})")  # the domain of a DKIM signature
 _PUNCTUATION = re.compile(r"[!?$]{2,}|[!?$]")
 
-# The values of these fields, such as signatures and keys, are unique: only their presence is used.
+# The values of these fields, such as signatures and keys, are unique: only their presence is used, and the
+# domain that a signature names.
 _PRESENCE_ONLY = frozenset(
     [
         "arc-authentication-results",
@@ -123,7 +124,7 @@ def _read_field(name: str, value: str) -> str:
     elif name in _PRESENCE_ONLY:
         if "d=" in value:
             tokens += [
-                f"{name}:@{host}" for domain in _DOMAIN.findall(value.lower()) for host in hosts(domain)
+                f"{name}:@{host}" for domain in _SIGNER.findall(value.lower()) for host in find_hosts(domain)
             ]
     else:
         _READERS.get(name, _read_words)(name, value, tokens)
@@ -138,7 +139,7 @@ def _read_addresses(name: str, value: str, tokens: list[str]) -> None:
         tokens.append(f"{name}~{len(addresses).bit_length()}")
     for address in addresses[:_ADDRESSES]:
         tokens.append(f"{name}:{address}")
-        tokens += [f"{name}:@{host}" for host in hosts(address.rpartition("@")[2])]
+        tokens += [f"{name}:@{host}" for host in find_hosts(address.rpartition("@")[2])]
     words = _NAME_WORD.findall(remove_addresses(value[:1000]))
     tokens += [f"{name}:{word}" for word in words[:_WORDS]]
 
@@ -177,9 +178,9 @@ def _locate_addresses(value: str) -> list[tuple[int, int]]:
 
 def _read_subject(name: str, value: str, tokens: list[str]) -> None:
     folded, tricks = fold_text(value[:1000])
-    tokens += [f"{name}:{word[:LONGEST]}" for word in split(folded)[:_WORDS]]
+    tokens += [f"{name}:{word[:LONGEST]}" for word in split_words(folded)[:_WORDS]]
     tokens += [f"{name}~{trick}" for trick in tricks]
-    tokens += [f"{name}:{marks}" for marks in _PUNCTUATION.findall(value[:1000])]
+    tokens += [f"{name}:{signs}" for signs in _PUNCTUATION.findall(value[:1000])]
     letters = sum(map(str.isalpha, value))
     if letters > 5 and sum(map(str.isupper, value)) * 2 > letters:
         tokens.append(f"{name}~loud")
@@ -189,7 +190,7 @@ def _read_message_id(name: str, value: str, tokens: list[str]) -> None:
     """Add the pattern of a message id, which is typical of the program that made it."""
     local, _, domain = value.strip(" <>").lower()[:300].rpartition("@")
     tokens.append(f"{name}~" + _DIGITS.sub("9", _LETTERS.sub("a", local)).replace(" ", "")[:LONGEST])
-    tokens += [f"{name}:@{host}" for host in hosts(domain)]
+    tokens += [f"{name}:@{host}" for host in find_hosts(domain)]
 
 
 def _read_date(name: str, value: str, tokens: list[str]) -> None:
@@ -224,9 +225,9 @@ def _read_hop(value: str) -> str:
     tokens: list[str] = []
     for host in _HOST.findall(value)[:8]:
         if host.replace(".", "").isdecimal():
-            tokens += [f"received:{part}" for part in networks(host)]
+            tokens += [f"received:{part}" for part in find_networks(host)]
         elif "." in host.strip("."):
-            tokens += [f"received:{domain}" for domain in hosts(host)]
+            tokens += [f"received:{domain}" for domain in find_hosts(host)]
     tokens += [f"received:with-{protocol}" for protocol in _PROTOCOL.findall(value)]
     return " ".join(tokens)
 

@@ -96,16 +96,16 @@ def read(message: Message, body: Body) -> str:
 
 @lru_cache(4096)  # a message has many links to few hosts
 def find_domain(host: str) -> str:
-    """Return the registered domain of a host: its last two labels, or three below a domain such as co.uk.
+    """Return the registered domain of a host: its last two labels, or three below co.uk, github.io etc.
 
-    A numeric address is returned as it is.
+    An IPv4 address is returned as it is.
 
     >>> find_domain("mail.shop.example.co.uk"), find_domain("www.example.com")
     ('example.co.uk', 'example.com')
     """
     labels = host.lower().strip(".").split(".")[-4:]
     if labels[-1].isdecimal():
-        return ".".join(labels)  # a numeric address
+        return ".".join(labels)  # an IPv4 address
     if ".".join(labels[-2:]) in _SHARED or (
         len(labels[-1]) == 2 and labels[-2:-1] and labels[-2] in _SECOND_LEVEL
     ):
@@ -212,6 +212,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
 
 
 def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
+    """Return tokens of the recipients, and of whether the subject suits them and is a reply."""
     recipients = [
         address
         for name in ("to", "cc")
@@ -236,6 +237,7 @@ def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
 
 
 def _describe_parts(message: Message, body: Body) -> list[str]:
+    """Return tokens of the parts: encodings, styles of pages, and sizes of plain, HTML and hidden text."""
     tokens = []
     sizes = {"text/plain": 0, "text/html": 0}
     for part in message.parts[:_PARTS]:
@@ -267,6 +269,7 @@ def _find_host(link: str) -> str:
 
 
 def _describe_links(body: Body, own: str) -> list[str]:
+    """Return tokens that compare the domains of links and images with each other and with that of From."""
     links = body.links[:_LINKS]
     hosts = [host for host in map(_find_host, links) if host]
     domains = [find_domain(host) for host in hosts]

@@ -3,9 +3,9 @@
 import re
 
 LONGEST = 40  # characters of a word in a token of a field or of a mark; a longer word is truncated there
-_WORD_MARKS = "$!"
+_WORD_SIGNS = "$!"  # characters besides letters and digits that belong to words
 _SPACE_FOR_NON_WORD = bytes(
-    code if chr(code).isalnum() or chr(code) in _WORD_MARKS or code >= 128 else 32 for code in range(256)
+    code if chr(code).isalnum() or chr(code) in _WORD_SIGNS or code >= 128 else 32 for code in range(256)
 )
 _NON_ASCII_PUNCTUATION = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
 # Scripts without spaces between words: each pair of consecutive letters is a token.
@@ -28,7 +28,7 @@ def separate_words(text: str) -> bytes:
     return text.encode("utf-8", "replace").translate(_SPACE_FOR_NON_WORD)
 
 
-def split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of folded text."""
     return separate_words(text).decode().split()
 
@@ -40,12 +40,12 @@ def _pair_letters(match: re.Match[str]) -> str:
     return " " + " ".join([letters[start : start + 2] for start in range(len(letters) - 1)]) + " "
 
 
-def hosts(name: str) -> list[str]:
+def find_hosts(name: str) -> list[str]:
     """Return a host and its parent domains, without the top-level domain.
 
     Of more than six labels, the last six count; a host of one label is returned as it is.
 
-    >>> hosts("www.shop.example.com"), hosts("localhost")
+    >>> find_hosts("www.shop.example.com"), find_hosts("localhost")
     (['www.shop.example.com', 'shop.example.com', 'example.com'], ['localhost'])
     """
     name = name.strip(".")[:200]
@@ -55,10 +55,10 @@ def hosts(name: str) -> list[str]:
     return [".".join(labels[start:]) for start in range(max(1, len(labels) - 1))]
 
 
-def networks(address: str) -> list[str]:
-    """Return a numeric address and its networks of 16 and 24 bits.
+def find_networks(address: str) -> list[str]:
+    """Return an IPv4 address and its networks of 16 and 24 bits.
 
-    >>> networks("192.0.2.7")
+    >>> find_networks("192.0.2.7")
     ['192.0.2.7', '192.0', '192.0.2']
     """
     dots = [index for index, letter in enumerate(address) if letter == "."]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tamis_mail.mailbox.names import guess_purpose
+from tamis_mail.mailbox.names import guess_role
 
 
 class Role(StrEnum):
@@ -99,8 +99,8 @@ def _find_role_by_name(parts: tuple[str, ...]) -> Role | None:
         return None
     if parts[-1].casefold() in _UNSURE_NAMES:
         return Role.UNSURE
-    purpose = guess_purpose(parts[-1])
-    return None if purpose in (None, "inbox") else Role(purpose)
+    role_name = guess_role(parts[-1])
+    return None if role_name in (None, "inbox") else Role(role_name)
 
 
 def _inherit(parts: tuple[str, ...], roles_by_parts: dict[tuple[str, ...], Role]) -> Role:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.mailbox import find_labelled_folders, guess_label
-from tamis_mail.mailbox.labels import survey_folders
+from tamis_mail.mailbox.labels import find_all_folders
 from tests.mail.mailbox.test_folders import maildir, plant
 from tests.mail.mailbox.writers import mboxo
 
@@ -73,7 +73,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
 
 
 def left_out(root: Path) -> dict[str, str]:
-    return {str(Path(path).relative_to(root)): reason for path, reason in survey_folders(root)[1]}
+    return {str(Path(path).relative_to(root)): reason for path, reason in find_all_folders(root)[1]}
 
 
 def test_a_survey_gives_the_reasons_of_what_it_leaves_out(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_survey_gives_the_reasons_of_what_it_leaves_out(tmp_path: Path) -> Non
         ".Sent": "its name says that it is not incoming mail",
         ".Work": "its name says neither spam nor ham",
     }
-    assert survey_folders(root)[0] == find_labelled_folders(root)
+    assert find_all_folders(root)[0] == find_labelled_folders(root)
     assert left_out(root / ".Sent") == {".": "its name says that it is not incoming mail"}
 
 
@@ -105,7 +105,7 @@ def test_a_survey_of_plain_folders_names_those_that_hold_mail(tmp_path: Path) ->
     }
     assert left_out(root / "archive") == {".": "folders in it have labels of their own"}
     assert left_out(root / "lists" / "1.eml") == {".": "its name says neither spam nor ham"}
-    assert survey_folders(root / "spam") == ([(str(root / "spam"), "spam")], [])
+    assert find_all_folders(root / "spam") == ([(str(root / "spam"), "spam")], [])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

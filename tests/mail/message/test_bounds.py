@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tamis_mail.message import bodies, fields, fold_text, folding, parse, tree
 from tamis_mail.message.bodies import decode_text
-from tamis_mail.message.fields import BLOCK, parameters_of
-from tamis_mail.message.tree import ALL_WORDS, BLOCKS, DEPTH, HEADERS
+from tamis_mail.message.fields import BLOCK_BYTES, parameters_of
+from tamis_mail.message.tree import ALL_WORDS, DEPTH, HEADER_BLOCKS, HEADER_BYTES
 
 MULTIPART = b"Content-Type: multipart/mixed; boundary=b\n"
 
@@ -130,13 +130,13 @@ def test_the_bytes_of_all_headers_are_bounded() -> None:
     message = parse(MULTIPART + part * 100)
     read = [part.kind == "a/b" for part in message.parts]
     assert len(read) == 100
-    assert 0 < sum(read) * len(part) <= HEADERS
+    assert 0 < sum(read) * len(part) <= HEADER_BYTES
     assert read == sorted(read, reverse=True)
     assert "headers" in message.faults
 
 
 def test_the_bytes_of_one_header_are_bounded() -> None:
-    message = parse(b"a: b\nc: " + b"d" * BLOCK + b"\nSubject: late\n\nneedle")
+    message = parse(b"a: b\nc: " + b"d" * BLOCK_BYTES + b"\nSubject: late\n\nneedle")
     assert message.headers == (("a", "b"),)
     assert message.parts[0].text == "needle"
     assert "headers" in message.faults
@@ -149,7 +149,7 @@ def test_the_number_of_headers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     )
     calls = record(monkeypatch, tree, "read_fields")
     message = parse(MULTIPART + (b"\n--b\n" + levels) * 300)
-    assert len(calls.given) <= BLOCKS + DEPTH
+    assert len(calls.given) <= HEADER_BLOCKS + DEPTH
     assert "parts" in message.faults
 
 

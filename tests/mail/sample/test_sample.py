@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from tamis_mail.sample import Sample, messages, write
-from tamis_mail.sample.attachments import octets
+from tamis_mail.sample.attachments import make_file
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import recipes
 from tamis_mail.sample.slots import Slots
-from tamis_mail.sample.wire import encode_words, text_part
+from tamis_mail.sample.wire import encode_words, make_text_part
 
 RESERVED_HOST = re.compile(r"(^|\.)(example(\.(com|org|net))?|test|invalid)$")
 RESERVED_ADDRESS = re.compile(r"(192\.0\.2|198\.51\.100|203\.0\.113)\.\d+$")
@@ -233,7 +233,7 @@ def test_encoded_words_are_short_and_come_back(charset: str, base64: bool) -> No
 
 def test_quoted_printable_comes_back() -> None:
     text = "a=b \nlong " + "ä" * 200 + "\n\ttab\n" + "x" * 76 + "\n" + "y" * 77 + "\n"
-    part = text_part(text, "plain", "utf-8", "quoted-printable")
+    part = make_text_part(text, "plain", "utf-8", "quoted-printable")
     assert max(map(len, part.payload.split(b"\n"))) <= 76
     head = "".join(f"{name}: {value}\n" for name, value in part.headers).encode()
     message = email.message_from_bytes(head + b"\n" + part.payload)
@@ -241,7 +241,7 @@ def test_quoted_printable_comes_back() -> None:
 
 
 def test_pictures_are_pictures() -> None:
-    png, jpg = octets("png", Dice("a")), octets("jpg", Dice("a"))
+    png, jpg = make_file("png", Dice("a")), make_file("jpg", Dice("a"))
     start = png.index(b"IDAT")
     (length,) = struct.unpack(">I", png[start - 4 : start])
     width, height = struct.unpack(">II", png[16:24])

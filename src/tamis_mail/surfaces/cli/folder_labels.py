@@ -10,7 +10,7 @@ from typing import TextIO, TypeVar
 from tamis.progress import Line
 from tamis_mail.labels import HAM, SPAM
 from tamis_mail.mailbox import Source, SourceError, guess_label, open_source
-from tamis_mail.mailbox.labels import survey_folders
+from tamis_mail.mailbox.labels import find_all_folders
 from tamis_mail.mailbox.raw_message import printable
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import join_names
@@ -51,7 +51,7 @@ def open_labelled_folders(
     left_out: dict[str, list[str]] = {}  # by reason: names
     for root in roots:
         open_source(root)  # raises an error for a path without mail
-        labelled, unlabelled = survey_folders(root)
+        labelled, unlabelled = find_all_folders(root)
         for path, label in labelled:
             labels.setdefault(os.path.realpath(path), (path, label))
         for path, reason in unlabelled:

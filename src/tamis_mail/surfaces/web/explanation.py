@@ -11,7 +11,7 @@ from tamis_mail.message import Message, fold_text, read_html, remove_style_sheet
 from tamis_mail.reporting.evidence import select_strongest, sum_views
 from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.surfaces.web.pages import mark_controls
-from tamis_mail.tokens.words import LONGEST, split
+from tamis_mail.tokens.words import LONGEST, split_words
 from tamis_mail.verdict import Evidence, Rule, Verdict
 
 _SHOWN_TEXT = 30_000  # characters of a part that are shown
@@ -110,7 +110,7 @@ class Tinter:
         if key not in self._cache:
             if len(self._cache) > _CACHED_WORDS:
                 self._cache.clear()
-            tokens = dict.fromkeys(token[:LONGEST] for token in split(fold_text(word)[0]))
+            tokens = dict.fromkeys(token[:LONGEST] for token in split_words(fold_text(word)[0]))
             total = sum(contributions.get(prefix + token, 0.0) for token in tokens)
             level = min(_LEVELS, ceil(_LEVELS * abs(total) / self._largest)) if self._largest else 0
             self._cache[key] = level if total > 0 else -level
