@@ -71,12 +71,12 @@ class MatrixFactorization(Face[Recommender]):
     ridge : float or "validated"
         The ridge of the factors; for explicit feedback, it is multiplied by the total weight of the ratings
         of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to nine ridges
-        with eight sweeps each, and takes the one with the least error on the held-out ratings; below 200
-        ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts with
-        that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
+        with up to eight sweeps each, and takes the one with the least error on the held-out ratings; below
+        200 ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts
+        with that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
     offset_ridge : float
-        The ridge of the offsets of users, items and times: each has so many ratings of the level's value
-        added. With infinity there is no level and there are no offsets.
+        The ridge of the offsets of users, items and times. Each is estimated as if there were this number of
+        further ratings, whose residual without it is 0. With infinity there is no level and no offset.
     confidence : float
         For implicit feedback: an action has the weight 1 + confidence · value, a pair without one 1.
     max_iter : int
@@ -275,9 +275,11 @@ class MatrixFactorization(Face[Recommender]):
     def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
         """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
 
-        The standard deviation includes the noise. For an unknown user, the rating is the level plus the
-        item's offset, and for an unknown item plus the user's; for implicit feedback, an unknown user's
-        preference is the fraction of users who have the item. The default time is that of the newest rating.
+        The standard deviation includes the noise. An unknown user or item has factors and an offset of 0, so
+        that the rating is the level plus the other offsets; for Gibbs sampling it has those that its side has
+        on average. For implicit feedback, an unknown user's preference is the fraction of users who have the
+        item. Without `time`, pairs have the times of their own column or, if there is none, that of the
+        newest rating.
         """
         fitted = self.state_
         if return_std:
@@ -308,7 +310,10 @@ class MatrixFactorization(Face[Recommender]):
         return self._clip(fitted, low), self._clip(fitted, high)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance."""
+        """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance.
+
+        If the ratings do not vary, it is 1 if all predictions are exact, and 0 otherwise.
+        """
         fitted = self._check_feedback()
         if fitted.is_implicit:
             raise ValueError(
@@ -341,7 +346,8 @@ class MatrixFactorization(Face[Recommender]):
         """Return the best items for a user, best first, and their scores, which are not clipped.
 
         For a list, array or column of users, both have the shape (users, n), filled up with None and −∞ if
-        too few items are left; any other value is one id. An unknown user gets popular items.
+        too few items are left; any other value is one id. An unknown user gets the items that a user without
+        ratings is expected to rate highest; for implicit feedback, those that most users have.
 
         `diversity`, from 0 to 1, keeps similar items apart: each next item has the largest (1 − diversity) ·
         score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
@@ -574,12 +580,12 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def item_time_offsets_(self) -> Array:
-        """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
+        """The further offset of each item in each bin, besides `time_offsets_` (items, time_bins)."""
         return self.state_.posterior.item_time_offsets.copy()
 
     @property
     def level_(self) -> float:
-        """The mean rating; 0 for implicit feedback."""
+        """The weighted mean rating; 0 for implicit feedback, and with an infinite `offset_ridge`."""
         return self.state_.posterior.level
 
     @property

@@ -200,7 +200,10 @@ class NewtonFace(LinearFace[StateT]):
 
     @property
     def alpha_(self) -> Any:
-        """The prior precision of the coefficients: one number, or one per column if they differ."""
+        """The prior precision of the coefficients: one number, or one per column if they differ.
+
+        If `prior` was given, it is the diagonal of the inverse of the prior's covariance.
+        """
         fitted = self.state_.fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()

@@ -93,7 +93,7 @@ _NEWTON: dict[str, Rule] = {
     "mean": Numbers("f8", "columns"),
     "prior": TupleOf({"mean": _PARAMETERS, "precision": _PRECISION}),
     "posterior": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    # The posterior before rows were removed, and the curvature of the removed rows.
+    # The posterior before rows were removed, and the sums of the removed rows at its mean.
     "before": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
     "gone": TupleOf(
         {"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION},
@@ -254,14 +254,14 @@ _FACTORS = DictOf(
         ),
         "learned": TupleOf(
             {
-                "level": Real(),  # the mean of all ratings
+                "level": Real(),  # the weighted mean of all ratings, or 0
                 "users": Numbers("f8 f4", "draws", "users", "width"),
                 "items": Numbers("f8 f4", "draws", "items", "width"),
-                "bins": Numbers("f8", "bins"),
-                "item_bins": Numbers("f8", "items", "bins"),
+                "bins": Numbers("f8", "bins"),  # the offsets of bins of time, shared by all items
+                "item_bins": Numbers("f8", "items", "bins"),  # the further ones of each item
             }
         ),
-        "chain": Nullable(
+        "chain": Nullable(  # of draws: the precision of the noise, and the normal priors of users and items
             TupleOf(
                 {
                     "precision": Numbers("f8", "draws", least=5e-324),
@@ -278,7 +278,7 @@ _FACTORS = DictOf(
                     "half_life": Nullable(_POSITIVE),
                     "bins": Integer(name="bins"),
                     "period": Nullable(_POSITIVE),
-                    "end": Nullable(Real()),
+                    "end": Nullable(Real()),  # of the span with bins, if newer ratings were learned later
                     "dates": Nullable(Flag()),
                 },
                 optional=2,  # older files lack the last two

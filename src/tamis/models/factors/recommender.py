@@ -1,8 +1,8 @@
 """Ratings by named users of named items → factors → predicted ratings and recommendations.
 
-A recommender is immutable: methods that change its ratings return a new one. Every user's row is the exact
-solution given the items, so after a change of an item the rows of its users are solved again. Therefore a
-rating's contribution to a score can be computed and removed.
+A recommender is immutable: methods that change its ratings return a new one. If factors are fitted by least
+squares, every user's row is the exact solution given the items; after a change of an item the rows of its
+users are solved again. Therefore a rating's contribution to a score can be computed and removed.
 """
 
 from collections.abc import Hashable, Sequence

@@ -26,8 +26,8 @@ class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
     One Tally (a statistic of counts) holds all columns; its terms are pairs (index in the block of a column,
-    value). A value that was never learned has a count of 0 in every class; without pseudo-counts it is
-    ignored.
+    value). A value that was never learned has a count of 0 in every class; without pseudo-counts it does not
+    distinguish the classes that have counts in its column.
     """
 
     kind: ClassVar[str] = "categorical"

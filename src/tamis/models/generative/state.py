@@ -2,7 +2,7 @@
 
 If only a few rows are learned, they are not summed immediately: they are checked and appended to a linked
 list of pending rows, which are summed together when the statistic is next read. Sums are exact, so the
-statistic is the same.
+statistic is the same; only products of columns (of matrices of covariance) may differ by rounding.
 """
 
 from collections.abc import Set

@@ -38,12 +38,14 @@ _MAX_ROUNDS = 50  # of MacKay's fixed point; a round chooses the prior's precisi
 _ROUGH_TOL = 1e-6  # at this decrement the Hessian, relative to that at the mode, is within 1e-5 (16,000 rows)
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
-# A parabola through three points, _SPACING apart in log α, is maximised at most _PARABOLAS times, until a
-# step is below _PARABOLA_STEP.
+# A parabola through three points, at first _SPACING apart in log α, is maximised at most _MAX_PARABOLAS
+# times, until the maximum is less than _PARABOLA_STEP from the middle point.
 _SPACING, _MAX_PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
 _FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
 _CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this fraction of its squares
-_MIN_RELATIVE_PRECISION = 1e-4  # least α, relative to a coefficient's information per row: scores reach 100s
+# The least α, relative to a coefficient's information per row: with it, scores of separable classes reach
+# hundreds.
+_MIN_RELATIVE_PRECISION = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
