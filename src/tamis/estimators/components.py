@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis.arrays import Array, Matrix
 from tamis.engines import DatabaseShards, UnsupportedSumsError
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
-from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
-from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.linear import LinearExplanation, explain_terms
+from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_weights
 from tamis.models.components import (

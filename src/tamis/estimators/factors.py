@@ -190,11 +190,11 @@ class MatrixFactorization(Face[Recommender]):
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
 
-        The rows of these users are solved, then those of these items, then those of all users of these items;
-        everything else stays as it was, also the level. The result is near a new fit if there are few new
-        ratings. With a `half_life`, newer ratings make all others older: then the rows of all users are
-        solved. In a model with times, a rating without a time gets the newest time. Times must be dates if
-        those of the fit were, and otherwise numbers.
+        The rows of these users are solved, then those of these items, then those of all users of these items
+        (for implicit feedback, of all users); everything else stays as it was, also the level. The result is
+        near a new fit if there are few new ratings. With a `half_life`, newer ratings make all others older:
+        then the rows of all users are solved. In a model with times, a rating without a time gets the newest
+        time. Times must be dates if those of the fit were, and otherwise numbers.
         """
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
@@ -356,8 +356,9 @@ class MatrixFactorization(Face[Recommender]):
         """
         fitted = self.state_
         count = check_integer("n", n, 1)
-        if not 0.0 <= diversity <= 1.0:
-            raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
+        given: object = diversity
+        if not isinstance(given, Real) or not 0.0 <= float(given) <= 1.0:
+            raise ValueError(f"got diversity={given!r}, expected a share from 0 to 1")
         times = self._read_times(fitted, time, 1)
         is_many = _is_many(user)
         users = _list_ids(user) if is_many else [user.item() if isinstance(user, np.ndarray) else user]
@@ -417,11 +418,10 @@ class MatrixFactorization(Face[Recommender]):
         is_implicit, is_gibbs = self.feedback == "implicit", self.method == "gibbs"
         rank = check_integer("n_factors", self.n_factors, 1)
         ridge, search_ridge = _read_ridge(self.ridge)
-        offset_ridge = float(self.offset_ridge)
-        if not offset_ridge >= 0.0:
-            raise ValueError(
-                f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets"
-            )
+        given: object = self.offset_ridge
+        if not isinstance(given, Real) or not float(given) >= 0.0:
+            raise ValueError(f"got offset_ridge={given!r}, expected at least 0, or infinity for no offsets")
+        offset_ridge = float(given)
         validation = check_nonnegative("validation", self.validation)
         if validation >= 1.0:
             raise ValueError(f"got validation={validation:g}, expected a share of the ratings below 1, or 0")

@@ -24,7 +24,13 @@ from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards, DatabaseShards
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
-from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
+from tamis.estimators.reading import (
+    check_sample_count,
+    drop_weightless,
+    make_generator,
+    read_folds,
+    read_labels,
+)
 from tamis.estimators.sharded import learn_in_one_pass, with_shards
 from tamis.inputs import (
     list_named_rows,
@@ -336,10 +342,8 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows, a frame if the model was fitted to one, and their labels."""
-        if int(n_samples) != n_samples or n_samples < 1:
-            raise ValueError(f"got n_samples={n_samples}, expected a whole number of at least 1")
-        schema = self.state_.schema
-        group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
+        schema, count = self.state_.schema, check_sample_count(n_samples)
+        group, blocks = self.posterior_.draw(make_generator(random_state), count)
         columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
         for name, block in self._make_blocks(schema).items():
             indices = range(schema.width) if block.columns is None else block.columns

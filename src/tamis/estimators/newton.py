@@ -418,7 +418,7 @@ def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options
             "that no alpha is the best: set alpha to a number",
             SeparationWarning,
         )
-    elif not result.is_evidence_settled:
+    elif not result.is_alpha_converged:
         warn(
             f"stopped after {result.iterations} of max_iter={options.max_iter} steps before the alpha of "
             "the largest evidence was found: raise max_iter, or set alpha to a number",

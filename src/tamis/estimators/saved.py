@@ -5,7 +5,8 @@ A file may come from an untrusted source, so `load` accepts nothing that is not 
 `tamis.persistence.rules` has the rules. Their strings name sizes: the first value with a name defines the
 size, and all later ones must agree. Besides sizes of axes (`columns` of the data, `classes`, `labels`, which
 are the first axis of a statistic, `parameters` of a linear model, `users`, `items`, …) there are `bytes`, the
-length of the file, and flags such as `intercept`, whose size is 1 or 0.
+length of the file, and flags such as `intercept`, whose size is 1 or 0. `SPARE_ELEMENTS` is the number of
+array elements that a model may take beyond the length of its file.
 
 A name in quotes is a name in files. It is kept for the sake of older files when the field of the model is
 renamed; then a comment says what it means. A function `_find_…_fault` describes what is wrong with a value,

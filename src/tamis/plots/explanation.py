@@ -16,7 +16,7 @@ _INFINITE_LENGTH = 1.25  # length of an infinite bar, in units of the longest fi
 
 @dataclass(eq=False)
 class ExplanationDisplay:
-    """The columns with the most evidence for one class of a row against another.
+    """The columns that contribute most to the log-odds of one class of a row against another.
 
     The total is the log-odds of the two classes; finite bars sum to it, up to rounding. Each unit multiplies
     the odds by e.

@@ -382,8 +382,8 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
             growth = (
                 member.log_partition(tilted) - member.log_partition(eta) - t * member.mean_parameters[..., i]
             )
-            evidence = _DRAWS * (t * gap[..., i] - growth)
-            assert (evidence < np.log(tests / FALSE_ALARM)).all(), (
+            exponent = _DRAWS * (t * gap[..., i] - growth)
+            assert (exponent < np.log(tests / FALSE_ALARM)).all(), (
                 f"the mean of T[{i}] is off by {gap[..., i]}"
             )
     density = np.broadcast_to(member.density(grid.points), (len(grid.points), *member.batch))

@@ -276,6 +276,7 @@ class Alternating(SweepModel):
         return ridges
 
     def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
+        # A ridge regression for each row, of weights, products of weights and targets, features and ridges.
         rows = kernels.solve_rows(
             side.indptr,
             side.other_index,

@@ -34,7 +34,7 @@ class FoldedUser:
     `predict`, `recommend` and `explain` accept it in place of an id.
     """
 
-    rows: Stack  # (draws, k + 1)
+    rows: Stack  # (draws, k + 1): the user's factors and offset, in each draw if there are draws
     entries: Entries  # the user's ratings, with the index 0 for the user
     items: Keys  # the keys to which the entries' item_index refers
 

@@ -447,9 +447,10 @@ def _select_numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
 
 
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
-    """k-means++: k rows (k, d), each drawn in proportion to its squared distance from those drawn before.
+    """k-means++: k rows (k, d), each drawn by its weight times the squared distance from those before it.
 
-    Each is the best of 2 + log k candidates that are drawn so. If there are many rows, a sample is used.
+    Each but the first, which is drawn by its weight, is the best of 2 + log k candidates (rounded down) that
+    are drawn so. If there are many rows, a sample is used.
     Distances are over the columns that are present; a missing value of a centre is replaced by the mean of
     its column.
     """

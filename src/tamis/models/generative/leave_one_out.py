@@ -292,6 +292,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
         sums = length.select(own).high - w * lengths
         imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
+        # log a (a + 1) … (a + x − 1), or log aˣ: of the draws in their order
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
@@ -303,6 +304,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
 
 
 def _log_power(base: Array, exponent: Array) -> Array:
+    """exponent · log(base), with 0 · log 0 = 0."""
     return np.asarray(xlogy(exponent, base), dtype=np.float64)
 
 

@@ -621,6 +621,7 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
         return solver
     if objective.design.width > FULL_SIZE:
         return "diagonal"
+    # SAMPLE is the least number of rows of a sample: its Hessian would cost at least half as much.
     few = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
     return "newton" if few else "whitened"
 
