@@ -590,7 +590,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def n_iter_(self) -> int:
-        """The number of sweeps, or of draws."""
+        """The number of sweeps, or of draws with those of the burn-in."""
         return self.state_.history.sweeps
 
     @property

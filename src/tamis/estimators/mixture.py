@@ -63,8 +63,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         The estimate that each step makes. All but "mle" have priors, so that no component can collapse on a
         row.
     prior : NormalInverseWishart, optional
-        The prior of a Gaussian component; by default it has the mean and the variances of all rows, and the
-        strength of `strength` rows.
+        The prior of a Gaussian component; by default it has the mean of all rows, the variances within
+        components, and the strength of `strength` rows (that of the mean is less if components are far
+        apart).
     strength, alpha : float
         The strength of priors of Gaussian columns, and of probabilities and rates, in observations.
     weight_alpha : float

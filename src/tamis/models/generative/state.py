@@ -72,7 +72,7 @@ class GenerativeState:
         pending: PendingRows | None = None,
         temperature: float = 1.0,
     ) -> None:
-        self.schema = schema.drop_remarks()
+        self.schema = schema.drop_remarks()  # remarks are warnings about the rows just read
         # It encodes and observes; to infer, the estimator makes another model with its present parameters.
         self.model = model
         self._sums = (statistic, pending)  # assigned together, because other threads may read them
