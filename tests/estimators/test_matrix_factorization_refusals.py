@@ -133,6 +133,9 @@ def test_more_that_is_refused(model: MatrixFactorization, drawn: MatrixFactoriza
         ("got item 'nothing'", lambda: model.similar_items("nothing")),
         ("n=0", lambda: model.recommend("u00", 0)),
         ("diversity", lambda: model.recommend("u00", diversity=2.0)),
+        ("diversity='a'", lambda: model.recommend("u00", diversity="a")),  # type: ignore[arg-type]
+        ("offset_ridge='a'", lambda: made(offset_ridge="a").fit(FEW)),
+        ("offset_ridge=None", lambda: made(offset_ridge=None).fit(FEW)),
         ("with times", lambda: model.recommend("u00", recency=1.0)),
         ("expected a new one", lambda: model.add_user("u00", {"i00": 1.0})),
         ("expected a new one", lambda: model.add_item("i00", {"u00": 1.0})),

@@ -291,6 +291,13 @@ def test_a_model_of_frames_draws_frames(library: str) -> None:
     assert drawn.equals(same_draw)
 
 
+@pytest.mark.parametrize("count", [0, 2.5, np.inf, np.nan, "a", None, [2]])
+def test_a_number_of_rows_that_cannot_be_drawn_is_refused(count: Any) -> None:
+    model = GaussianNB().fit(np.array([[0.0], [1.0], [4.0], [5.0]]), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match=r"got n_samples=.*, expected a whole number of at least 1"):
+        model.sample(count)
+
+
 def test_decisions_weigh_losses_and_may_be_declined() -> None:
     rows, labels = np.array([[0.0], [1.0], [4.0], [5.0]]), ["ham", "ham", "spam", "spam"]
     model = NaiveBayes().fit(rows, labels)

@@ -310,6 +310,12 @@ def test_rows_among_which_a_start_is_searched_are_distinct_and_in_order(rows: in
     assert numbers[-1] < rows
 
 
+def test_a_start_of_many_classes_is_searched_among_all_rows() -> None:
+    rows = (1 << 18) + 1
+    numbers = draw_row_numbers(rows, 6_000, np.random.default_rng(7))  # 50 rows per class would be more
+    assert numbers.tolist() == list(range(rows))
+
+
 def test_a_start_among_labels_is_refused(rng: np.random.Generator) -> None:
     model = gaussian("full")
     evidence = LabelledRows(

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis.arrays import Array, Matrix
 from tamis.engines import DatabaseShards, UnsupportedSumsError
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
-from tamis.estimators.linear import LinearExplanation, check_sample_count, explain_terms
-from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.linear import LinearExplanation, explain_terms
+from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_weights
 from tamis.models.components import (
@@ -55,7 +55,7 @@ class ComponentsState:
     """The statistic and the components inferred from it; only the components if the solver keeps no sums."""
 
     schema: Schema
-    statistic: Moments | None  # by fold, if n_components="held-out"; None for wide rows
+    statistic: Moments | None  # by fold, if n_components="held-out"; None for the other two solvers
     solver: str = "moments"
     log_likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
     components: Components | None = None  # None until they are first needed
@@ -102,7 +102,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     The statistic is the sum of the rows and of their products. Components are those of a singular value
     decomposition of the centred rows, whatever the mean. A variance of less than 1e-13 of the largest is lost
-    in the rounding of the products, and is 0 here. A row of weight 2 is that row twice.
+    in the rounding of the products, and is 0 here, unless it is so small only because of its column's unit. A
+    row of weight 2 is that row twice.
 
     Parameters
     ----------
@@ -114,11 +115,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         without variance are never kept.
     whiten : whether transformed rows are scaled to unit variance; components without variance are not scaled
     solver : "auto", "moments", "rows" or "randomized"
-        "moments" keeps the statistic. The other solvers keep none, so that they have no `partial_fit`,
-        `merge`, `unlearn` and `decay`: "rows" decomposes the products of rows with each other, for fewer rows
-        than columns; "randomized" is for many rows, many columns and few components, and bounds its error in
-        `error_bound_`. "auto" takes "moments" for up to 2,000 columns, and beyond that chooses by the numbers
-        of rows and columns.
+        "moments" keeps the statistic. The other solvers keep none, so that `partial_fit`, `merge`, `unlearn`,
+        `decay` and `infer` raise an error. "rows" decomposes the products of rows with each other, for fewer
+        rows than columns; "randomized" is for many rows, many columns and few components, and bounds its
+        error in `error_bound_`. "auto" takes "moments" for up to 2,000 columns, and beyond that chooses by
+        the numbers of rows and columns.
     missing : "refuse" or "em"
         "em" takes NaN, and imputes missing values from the others of their row by the EM algorithm.
     tol, max_iter : EM ends when a step adds at most `tol` to the mean log-likelihood of a row, or after
@@ -530,7 +531,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def log_likelihoods_(self) -> Array:
-        """The log-likelihood of the observed values before each step of EM (n_iter_,); it never falls."""
+        """The log-likelihood of the observed values before each step of EM (n_iter_,).
+
+        A step lowers it only by rounding errors.
+        """
         likelihoods = self.state_.log_likelihoods
         if not likelihoods:
             raise AttributeError("no log_likelihoods_: there were no gaps to be imputed by EM")
@@ -546,10 +550,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def error_bound_(self) -> float:
-        """A bound on the largest singular value of the residuals of the centred rows.
+        """For the randomized solver, a bound on the largest singular value of the centred rows' residuals.
 
-        For the randomized solver it holds with probability 1 − 10⁻¹⁰; the best possible bound is the next
-        singular value. It is 0 for the other solvers, which are exact.
+        It holds with probability 1 − 10⁻¹⁰. Exact components have residuals whose largest singular value is
+        the next one of the rows, so that no bound can be smaller. The other solvers find the exact components
+        (up to rounding); for them it is 0, and says nothing about residuals.
         """
         return self._get_components("error_bound_").error
 

@@ -36,9 +36,9 @@ class GaussianDiscriminant(GenerativeClassifier):
         (naive Bayes), or one variance per class.
     shrinkage : float from 0 to 1 or "auto", optional
         How far covariances are shrunk toward a multiple of the identity, with estimate="mle". "auto" shrinks
-        that of each class toward a multiple of its variances, by Ledoit and Wolf's coefficient. `fit` chooses
-        it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep
-        it, and a class that is learned later gets the mean of the coefficients.
+        that of each class toward its variances, without correlations, by Ledoit and Wolf's coefficient. `fit`
+        chooses it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and
+        `decay` keep it, and a class that is learned later gets the mean of the coefficients.
     estimate : "mean", "map", "mle" or "predictive"
         All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
         columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
@@ -164,7 +164,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def priors_(self) -> Array:
-        """The probability of each class: as given, or its fraction of the rows."""
+        """The probability of each class: as given, or its fraction of the rows' weight."""
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -231,7 +231,8 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
     Parameters
     ----------
     n_components : int, optional
-        At most the number of classes minus one, and the number of columns; by default the largest possible.
+        At most the number of columns, and at most the number of classes minus one; by default the largest
+        possible number.
     shrinkage, priors, exact, missing_label, unlabelled_weight, max_iter, tol, verbose :
         as in `GaussianDiscriminant`
 

@@ -71,12 +71,12 @@ class MatrixFactorization(Face[Recommender]):
     ridge : float or "validated"
         The ridge of the factors; for explicit feedback, it is multiplied by the total weight of the ratings
         of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to nine ridges
-        with eight sweeps each, and takes the one with the least error on the held-out ratings; below 200
-        ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts with
-        that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
+        with up to eight sweeps each, and takes the one with the least error on the held-out ratings; below
+        200 ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts
+        with that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
     offset_ridge : float
-        The ridge of the offsets of users, items and times: each has so many ratings of the level's value
-        added. With infinity there is no level and there are no offsets.
+        The ridge of the offsets of users, items and times. Each is estimated as if there were this number of
+        further ratings, whose residual without it is 0. With infinity there is no level and no offset.
     confidence : float
         For implicit feedback: an action has the weight 1 + confidence · value, a pair without one 1.
     max_iter : int
@@ -190,11 +190,11 @@ class MatrixFactorization(Face[Recommender]):
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
 
-        The rows of these users are solved, then those of these items, then those of all users of these items;
-        everything else stays as it was, also the level. The result is near a new fit if there are few new
-        ratings. With a `half_life`, newer ratings make all others older: then the rows of all users are
-        solved. In a model with times, a rating without a time gets the newest time. Times must be dates if
-        those of the fit were, and otherwise numbers.
+        The rows of these users are solved, then those of these items, then those of all users of these items
+        (for implicit feedback, of all users); everything else stays as it was, also the level. The result is
+        near a new fit if there are few new ratings. With a `half_life`, newer ratings make all others older:
+        then the rows of all users are solved. In a model with times, a rating without a time gets the newest
+        time. Times must be dates if those of the fit were, and otherwise numbers.
         """
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
@@ -275,9 +275,11 @@ class MatrixFactorization(Face[Recommender]):
     def predict(self, pairs: object, time: object = None, return_std: bool = False) -> Any:
         """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
 
-        The standard deviation includes the noise. For an unknown user, the rating is the level plus the
-        item's offset, and for an unknown item plus the user's; for implicit feedback, an unknown user's
-        preference is the fraction of users who have the item. The default time is that of the newest rating.
+        The standard deviation includes the noise. An unknown user or item has factors and an offset of 0, so
+        that the rating is the level plus the other offsets; for Gibbs sampling it has those that its side has
+        on average. For implicit feedback, an unknown user's preference is the fraction of users who have the
+        item. Without `time`, pairs have the times of their own column or, if there is none, that of the
+        newest rating.
         """
         fitted = self.state_
         if return_std:
@@ -308,7 +310,10 @@ class MatrixFactorization(Face[Recommender]):
         return self._clip(fitted, low), self._clip(fitted, high)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance."""
+        """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance.
+
+        If the ratings do not vary, it is 1 if all predictions are exact, and 0 otherwise.
+        """
         fitted = self._check_feedback()
         if fitted.is_implicit:
             raise ValueError(
@@ -341,7 +346,8 @@ class MatrixFactorization(Face[Recommender]):
         """Return the best items for a user, best first, and their scores, which are not clipped.
 
         For a list, array or column of users, both have the shape (users, n), filled up with None and −∞ if
-        too few items are left; any other value is one id. An unknown user gets popular items.
+        too few items are left; any other value is one id. An unknown user gets the items that a user without
+        ratings is expected to rate highest; for implicit feedback, those that most users have.
 
         `diversity`, from 0 to 1, keeps similar items apart: each next item has the largest (1 − diversity) ·
         score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
@@ -350,8 +356,9 @@ class MatrixFactorization(Face[Recommender]):
         """
         fitted = self.state_
         count = check_integer("n", n, 1)
-        if not 0.0 <= diversity <= 1.0:
-            raise ValueError(f"got diversity={diversity}, expected a share from 0 to 1")
+        given: object = diversity
+        if not isinstance(given, Real) or not 0.0 <= float(given) <= 1.0:
+            raise ValueError(f"got diversity={given!r}, expected a share from 0 to 1")
         times = self._read_times(fitted, time, 1)
         is_many = _is_many(user)
         users = _list_ids(user) if is_many else [user.item() if isinstance(user, np.ndarray) else user]
@@ -411,11 +418,10 @@ class MatrixFactorization(Face[Recommender]):
         is_implicit, is_gibbs = self.feedback == "implicit", self.method == "gibbs"
         rank = check_integer("n_factors", self.n_factors, 1)
         ridge, search_ridge = _read_ridge(self.ridge)
-        offset_ridge = float(self.offset_ridge)
-        if not offset_ridge >= 0.0:
-            raise ValueError(
-                f"got offset_ridge={offset_ridge}, expected at least 0, or infinity for no offsets"
-            )
+        given: object = self.offset_ridge
+        if not isinstance(given, Real) or not float(given) >= 0.0:
+            raise ValueError(f"got offset_ridge={given!r}, expected at least 0, or infinity for no offsets")
+        offset_ridge = float(given)
         validation = check_nonnegative("validation", self.validation)
         if validation >= 1.0:
             raise ValueError(f"got validation={validation:g}, expected a share of the ratings below 1, or 0")
@@ -574,17 +580,17 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def item_time_offsets_(self) -> Array:
-        """How far above its own offset each item is rated in each bin of time (items, time_bins)."""
+        """The further offset of each item in each bin, besides `time_offsets_` (items, time_bins)."""
         return self.state_.posterior.item_time_offsets.copy()
 
     @property
     def level_(self) -> float:
-        """The mean rating; 0 for implicit feedback."""
+        """The weighted mean rating; 0 for implicit feedback, and with an infinite `offset_ridge`."""
         return self.state_.posterior.level
 
     @property
     def n_iter_(self) -> int:
-        """The number of sweeps, or of draws."""
+        """The number of sweeps, or of draws with those of the burn-in."""
         return self.state_.history.sweeps
 
     @property

@@ -20,7 +20,6 @@ from tamis.estimators.linear import (
     CoefficientSummary,
     LinearExplanation,
     assign_folds,
-    check_sample_count,
     summarize,
 )
 from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
@@ -32,7 +31,7 @@ from tamis.estimators.newton import (
     restore_fit,
     warn_if_unbounded,
 )
-from tamis.estimators.reading import make_generator, read_target
+from tamis.estimators.reading import check_sample_count, make_generator, read_target
 from tamis.estimators.sharded import has_rows, refuse_drift, with_shards
 from tamis.inputs import read_first_table, read_weights
 from tamis.models.explanation import linear_terms

@@ -24,7 +24,13 @@ from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards, DatabaseShards
 from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
-from tamis.estimators.reading import drop_weightless, make_generator, read_folds, read_labels
+from tamis.estimators.reading import (
+    check_sample_count,
+    drop_weightless,
+    make_generator,
+    read_folds,
+    read_labels,
+)
 from tamis.estimators.sharded import learn_in_one_pass, with_shards
 from tamis.inputs import (
     list_named_rows,
@@ -54,14 +60,15 @@ from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
-_CELLS = 1 << 22  # at most so many log-probabilities are in memory at a time
-_NONE = Keys(())
+_CELLS = 1 << 22  # log-probabilities that `predict` has in memory at a time; at least those of one row
+_NO_CLASSES = Keys(())
 _UNCALIBRATED = {  # why the temperature is at a bound, by whether that is the lower bound
     True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
     "probabilities are nearly all 0 or 1",
     False: "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
     "{:.2g} and all classes are nearly equally probable",
 }
+# The end of both warnings.
 _REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
@@ -104,7 +111,9 @@ class GenerativeFace(TableFace[GenerativeState]):
         """Raise if the parameters give no valid probabilities for these classes."""
         self._make_class_prior(classes)
 
-    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
+    def _make_model(
+        self, schema: Schema, classes: Keys = _NO_CLASSES, declared: Keys = _NO_CLASSES
+    ) -> Generative:
         """Return the model of these columns.
 
         `classes` are those that the probabilities of the classes are for, which only `infer` needs;
@@ -239,8 +248,9 @@ class GenerativeFace(TableFace[GenerativeState]):
     def lower_bound_(self) -> float:
         """The mean log-likelihood per row that the last iteration of EM began with.
 
-        An iteration never lowers the log-likelihood where there is no prior, so that this is a lower bound
-        on that of the fitted model. A labelled row contributes log p(x, label), any other log p(x).
+        It is a lower bound on that of the fitted model (up to rounding) if iterations only maximise the
+        likelihood: without a prior, smoothing, `reg_covar` and `hard`, any of which may lower it. A labelled
+        row contributes log p(x, label), any other log p(x).
         """
         return float(self.lower_bounds_[-1])
 
@@ -332,10 +342,8 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows, a frame if the model was fitted to one, and their labels."""
-        if int(n_samples) != n_samples or n_samples < 1:
-            raise ValueError(f"got n_samples={n_samples}, expected a whole number of at least 1")
-        schema = self.state_.schema
-        group, blocks = self.posterior_.draw(make_generator(random_state), int(n_samples))
+        schema, count = self.state_.schema, check_sample_count(n_samples)
+        group, blocks = self.posterior_.draw(make_generator(random_state), count)
         columns: list[NDArray[Any]] = [np.empty(0)] * schema.width
         for name, block in self._make_blocks(schema).items():
             indices = range(schema.width) if block.columns is None else block.columns
@@ -409,7 +417,11 @@ class GenerativeFace(TableFace[GenerativeState]):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[misc]  # scikit-learn has no types
-    """The base of generative classifiers. `fit`, `partial_fit`, `merge`, `unlearn` and `decay` are sums."""
+    """The base of generative classifiers.
+
+    `partial_fit`, `merge`, `unlearn` and `decay` add, subtract or scale statistics; only `fit` iterates (EM),
+    and only if labels are missing.
+    """
 
     missing_label: object = None
     unlabelled_weight: float = 1.0
@@ -427,7 +439,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """
         return self.priors is None
 
-    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
+    def _make_model(
+        self, schema: Schema, classes: Keys = _NO_CLASSES, declared: Keys = _NO_CLASSES
+    ) -> Generative:
         model = super()._make_model(schema, classes, declared)
         weight = check_nonnegative("unlabelled_weight", self.unlabelled_weight)
         return replace(model, unlabelled_weight=weight)
@@ -438,7 +452,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def expect_columns(self, X: object) -> Schema:
         """Store the columns of X and their kinds, without learning its rows."""
         _, schema = read_first_table(X, self._accepts_sparse, self._absent)
-        self._fitted = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
+        self._fitted = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NO_CLASSES)
         return schema
 
     def learn_sums(self, shards: DatabaseShards) -> None:
@@ -453,7 +467,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
         model = self._make_model(schema)
         self._check_class_prior(classes_of(statistic))
-        self._fitted = GenerativeState(schema, model, statistic, declared=_NONE)
+        self._fitted = GenerativeState(schema, model, statistic, declared=_NO_CLASSES)
 
     @with_callbacks
     @with_shards
@@ -485,7 +499,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 )
             statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
             self._warn_unless_converged(history)
-        self._fitted = GenerativeState(schema, model, statistic, _NONE, posterior, history)
+        self._fitted = GenerativeState(schema, model, statistic, _NO_CLASSES, posterior, history)
         return self
 
     @with_shards
@@ -510,7 +524,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             y = [y]  # the label of the one row
         if state is None:
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
-            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
+            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NO_CLASSES)
         else:
             # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
             # read; None if there are more rows, or if they need the checks below.
@@ -585,7 +599,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
                 model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
             )
         self._warn_unless_converged(outcome.history)
-        return GenerativeState(schema, model, outcome.statistic, _NONE, outcome.posterior, outcome.history)
+        return GenerativeState(
+            schema, model, outcome.statistic, _NO_CLASSES, outcome.posterior, outcome.history
+        )
 
     def _add_columns(self, state: GenerativeState, X: object) -> GenerativeState:
         """Add the new columns of rows given as dicts; they are missing values in earlier rows."""
@@ -608,10 +624,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def learn_one(self, row: Mapping[Any, Any], label: Any, weight: float = 1.0) -> Self:
         """Learn one row, a dict from the names of columns to values: as `partial_fit`, in less time.
 
-        The model is the same, to the bit, as if all rows had been learned at once. A column that the row
-        does not name is a missing value; in `MultinomialNB` and `ComplementNB` it is a count of 0. A name
-        that no row had before is learned as a new column, in which earlier rows are missing; only naive Bayes
-        accepts new columns.
+        The model is the same, to the bit, as if all rows had been learned at once; but where a statistic has
+        products of columns (`GaussianDiscriminant` with matrices), these are rounded, except with `exact`. A
+        column that the row does not name is a missing value; in `MultinomialNB` and `ComplementNB` it is a
+        count of 0. A name that no row had before is learned as a new column, in which earlier rows are
+        missing; only naive Bayes accepts new columns.
 
         >>> import tamis
         >>> model = tamis.GaussianNB()
@@ -693,7 +710,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         state = self._get_state_or_none()
         if state is None:
             schema = Schema(width, "number")
-            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NONE)
+            state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NO_CLASSES)
         elif width != state.schema.width:
             raise ValueError(f"got sums of {width} columns, expected {state.schema.width}")
         part = state.model.convert_sums(sums)

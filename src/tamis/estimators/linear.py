@@ -7,7 +7,6 @@ coefficients, and explanations.
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.engines import DatabaseShards, UnsupportedSumsError
 from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_callbacks
-from tamis.estimators.reading import make_generator, read_folds
+from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
 from tamis.models.explanation import Contributions
@@ -69,14 +68,6 @@ class LinearFace(TableFace[T]):
     def _read_dense_rows(self, X: object) -> Array:
         """Read rows to predict as a dense array (n, d)."""
         return read_numbers(self._read_next_table(X))
-
-
-def check_sample_count(n_samples: object) -> int:
-    """Return the number of draws; raise unless it is a whole number of at least 1."""
-    count = float(n_samples) if isinstance(n_samples, Real) else np.nan
-    if not 1.0 <= count < np.inf or not count.is_integer():
-        raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
-    return int(count)
 
 
 def assign_folds(
@@ -408,6 +399,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return Gram.observe(rows, targets, weights, exact=bool(self.exact)), targets.ndim == 1
 
     def _get_posterior(self, attribute: str = "") -> LinearPosterior:
+        """Return the posterior, inferred when first needed; an error names the `attribute` that was read."""
         state = self._require_state(attribute)
         if not state.cache:
             try:

@@ -94,7 +94,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     penalty : "l2" or None
         None is maximum likelihood. "l1" is refused, as are "elasticnet" and "l2" with an `l1_ratio` above 0.
     warm_start : bool
-        Whether `fit` starts at the coefficients of the last fit; the result is the same up to `tol`.
+        Whether `fit` starts at the coefficients of the last fit, unless the usual start has a smaller loss;
+        the result is the same up to `tol`.
     l1_ratio, dual, intercept_scaling, multi_class, n_jobs
         scikit-learn's parameters; values that ask for other coefficients are refused. `intercept_scaling`
         is used with solver="liblinear".
@@ -396,9 +397,14 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return self.predictive
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the most probable class of each row; ties go to the first."""
+        """Return the most probable class of each row; ties go to the first.
+
+        With two classes it is the same for every `predictive`; the averages of `predict_proba` over random
+        draws may then favour the other class where both are nearly equally probable.
+        """
         state, design, scores = self._compute_scores(X)
-        # With two classes, averaging the probabilities does not change which class is the more probable.
+        # Of two classes, an average over the Gaussian posterior (not one over draws from it) favours the same
+        # one as its mean does.
         is_ordered = self.predictive == "plugin" or state.response.classes == 2
         best = (
             state.response.class_scores(scores)
@@ -436,9 +442,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         groups: Any = None,
         random_state: Any = 0,
     ) -> validate.HeldOut:
-        """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
+        """Predict each row by the model of the other folds.
 
-        With folds="leave-one-out", each row is removed by one step of Newton's method, an approximation.
+        Each fit starts where that of all rows ended, if its folds have all classes. With
+        folds="leave-one-out", each row is removed by one step of Newton's method, which is an approximation.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         labels = self._read_labels(y, table.rows)

@@ -44,7 +44,7 @@ from tamis.schema import Schema
 from tamis.stats import Joint, Keys, Labels
 from tamis.tables import Table
 
-_NONE = Keys(())
+_NO_CLASSES = Keys(())
 
 
 @dataclass(eq=False, repr=False)
@@ -63,8 +63,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         The estimate that each step makes. All but "mle" have priors, so that no component can collapse on a
         row.
     prior : NormalInverseWishart, optional
-        The prior of a Gaussian component; by default it has the mean and the variances of all rows, and the
-        strength of `strength` rows.
+        The prior of a Gaussian component; by default it has the mean of all rows, the variances within
+        components, and the strength of `strength` rows (that of the mean is less if components are far
+        apart).
     strength, alpha : float
         The strength of priors of Gaussian columns, and of probabilities and rates, in observations.
     weight_alpha : float
@@ -161,7 +162,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
         return {"alpha": check_nonnegative("weight_alpha", self.weight_alpha)}
 
-    def _make_model(self, schema: Schema, classes: Keys = _NONE, declared: Keys = _NONE) -> Generative:
+    def _make_model(
+        self, schema: Schema, classes: Keys = _NO_CLASSES, declared: Keys = _NO_CLASSES
+    ) -> Generative:
         # The components exist from the start, even without rows.
         return replace(super()._make_model(schema, classes, self._list_components()), hard=bool(self.hard))
 
@@ -254,9 +257,15 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         last = self._get_state_or_none() if self.warm_start else None
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
 
-            def run(start: Posterior, previous: float | None = None) -> em.Outcome:
+            def run(start: Posterior, last_log_likelihood: float | None = None) -> em.Outcome:
                 return em.run(
-                    model, data, start, self.max_iter, self.tol, lambda step: report(step.objective), previous
+                    model,
+                    data,
+                    start,
+                    self.max_iter,
+                    self.tol,
+                    lambda step: report(step.objective),
+                    last_log_likelihood,
                 )
 
             if last is None:
@@ -264,16 +273,16 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 outcome = max(outcomes, key=lambda each: each.history.log_likelihoods[-1])
             else:
                 self._refuse_other_model(last, model)
-                history, previous = last.history, None
+                history, last_log_likelihood = last.history, None
                 if history is not None and isinstance(data, LabelledRows):
                     is_same_weight = history.weight == float(data.weight().sum())  # most likely the same rows
-                    previous = history.log_likelihoods[-1] if is_same_weight else None
-                outcome = run(self.posterior_, previous)
+                    last_log_likelihood = history.log_likelihoods[-1] if is_same_weight else None
+                outcome = run(self.posterior_, last_log_likelihood)
         if self.estimate == "mle":
             refuse_collapse(outcome.posterior.densities.get("gaussian"))
         self._warn_unless_converged(outcome.history)
         self._fitted = GenerativeState(
-            schema, model, outcome.statistic, _NONE, outcome.posterior, outcome.history
+            schema, model, outcome.statistic, _NO_CLASSES, outcome.posterior, outcome.history
         )
         return self
 

@@ -70,7 +70,7 @@ class NaiveBayes(GenerativeClassifier):
         The number of pseudo-observations that are added to every class.
     missing_label : a label that counts as missing, such as -1, besides None and NaN
     unlabelled_weight : float
-        The weight of a row without a label.
+        The factor by which the weight of a row without a label is multiplied.
     max_iter, tol : when EM stops, if labels are missing
     verbose : whether to draw a progress bar during EM
 
@@ -333,7 +333,7 @@ class BernoulliNB(DiscreteClassifier):
 
     @property
     def feature_count_(self) -> Array:
-        """The number of rows in which each column was present, in each class."""
+        """The weight of the rows in which each column was present, in each class (classes, columns)."""
         return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
@@ -423,7 +423,10 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
-        """The values that each column was seen with; for whole numbers, all from 0 to the largest."""
+        """The values that each column was seen with; for whole numbers, all n that it may have: 0 to n − 1.
+
+        If n (see `n_categories_`) is above 65,536, they are only those that were seen.
+        """
         density = self._density
         columns = zip(density.values, density.sizes.tolist(), strict=True)
         return [list(range(size) if _are_codes(keys, size) else keys) for keys, size in columns]
@@ -440,7 +443,7 @@ class CategoricalNB(DiscreteClassifier):
 
 
 def _are_codes(keys: Keys, size: int) -> bool:
-    """Return whether the values are whole numbers of a small range."""
+    """Return whether the values are whole numbers, and the number of values of their column is small."""
     return size <= _MAX_CODES and all(isinstance(key, int | float) and key == int(key) for key in keys)
 
 

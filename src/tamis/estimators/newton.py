@@ -200,7 +200,10 @@ class NewtonFace(LinearFace[StateT]):
 
     @property
     def alpha_(self) -> Any:
-        """The prior precision of the coefficients: one number, or one per column if they differ."""
+        """The prior precision of the coefficients: one number, or one per column if they differ.
+
+        If `prior` was given, it is the diagonal of the inverse of the prior's covariance.
+        """
         fitted = self.state_.fit
         precisions = fitted.prior.diagonal[: len(fitted.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()
@@ -415,7 +418,7 @@ def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options
             "that no alpha is the best: set alpha to a number",
             SeparationWarning,
         )
-    elif not result.is_evidence_settled:
+    elif not result.is_alpha_converged:
         warn(
             f"stopped after {result.iterations} of max_iter={options.max_iter} steps before the alpha of "
             "the largest evidence was found: raise max_iter, or set alpha to a number",

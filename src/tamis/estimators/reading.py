@@ -1,5 +1,6 @@
-"""Check and convert labels, targets, folds and random states in the forms that scikit-learn accepts."""
+"""Check and convert labels, targets, folds and other arguments in the forms that scikit-learn accepts."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,14 @@ def make_generator(random_state: Any) -> np.random.Generator:
             "generator of NumPy"
         )
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+
+
+def check_sample_count(n_samples: object) -> int:
+    """Return how many rows, functions or coefficients to draw; raise unless it is a whole number above 0."""
+    count = float(n_samples) if isinstance(n_samples, Real) else np.nan
+    if not 1.0 <= count < np.inf or not count.is_integer():
+        raise ValueError(f"got n_samples={n_samples!r}, expected a whole number of at least 1")
+    return int(count)
 
 
 def read_folds(

@@ -5,7 +5,8 @@ A file may come from an untrusted source, so `load` accepts nothing that is not 
 `tamis.persistence.rules` has the rules. Their strings name sizes: the first value with a name defines the
 size, and all later ones must agree. Besides sizes of axes (`columns` of the data, `classes`, `labels`, which
 are the first axis of a statistic, `parameters` of a linear model, `users`, `items`, …) there are `bytes`, the
-length of the file, and flags such as `intercept`, whose size is 1 or 0.
+length of the file, and flags such as `intercept`, whose size is 1 or 0. `SPARE_ELEMENTS` is the number of
+array elements that a model may take beyond the length of its file.
 
 A name in quotes is a name in files. It is kept for the sake of older files when the field of the model is
 renamed; then a comment says what it means. A function `_find_…_fault` describes what is wrong with a value,
@@ -93,7 +94,7 @@ _NEWTON: dict[str, Rule] = {
     "mean": Numbers("f8", "columns"),
     "prior": TupleOf({"mean": _PARAMETERS, "precision": _PRECISION}),
     "posterior": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    # The posterior before rows were removed, and the curvature of the removed rows.
+    # The posterior before rows were removed, and the sums of the removed rows at its mean.
     "before": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
     "gone": TupleOf(
         {"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION},
@@ -254,14 +255,14 @@ _FACTORS = DictOf(
         ),
         "learned": TupleOf(
             {
-                "level": Real(),  # the mean of all ratings
+                "level": Real(),  # the weighted mean of all ratings, or 0
                 "users": Numbers("f8 f4", "draws", "users", "width"),
                 "items": Numbers("f8 f4", "draws", "items", "width"),
-                "bins": Numbers("f8", "bins"),
-                "item_bins": Numbers("f8", "items", "bins"),
+                "bins": Numbers("f8", "bins"),  # the offsets of bins of time, shared by all items
+                "item_bins": Numbers("f8", "items", "bins"),  # the further ones of each item
             }
         ),
-        "chain": Nullable(
+        "chain": Nullable(  # of draws: the precision of the noise, and the normal priors of users and items
             TupleOf(
                 {
                     "precision": Numbers("f8", "draws", least=5e-324),
@@ -278,7 +279,7 @@ _FACTORS = DictOf(
                     "half_life": Nullable(_POSITIVE),
                     "bins": Integer(name="bins"),
                     "period": Nullable(_POSITIVE),
-                    "end": Nullable(Real()),
+                    "end": Nullable(Real()),  # of the span with bins, if newer ratings were learned later
                     "dates": Nullable(Flag()),
                 },
                 optional=2,  # older files lack the last two

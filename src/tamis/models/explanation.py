@@ -41,7 +41,10 @@ class Contributions:
         return np.asarray(self.values()[row])
 
     def find_largest(self, row: int, count: int, names: tuple[Any, ...]) -> list[tuple[Any, float]]:
-        """The columns with the largest contributions to a row, largest first: (name, contribution)."""
+        """The columns whose contributions to a row are largest in magnitude, largest first; none of 0.
+
+        Each is a pair (name, contribution).
+        """
         values = self.row_values(row)
         order = np.argsort(-np.abs(values), kind="stable")[:count]
         return [(names[i], float(values[i])) for i in order.tolist() if values[i] != 0]
@@ -69,7 +72,7 @@ class Explanation(Contributions):
         return np.where(np.isnan(log_odds), 0.0, log_odds)
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
-        """The columns with the largest contributions to a row, largest first: (name, contribution)."""
+        """The pairs (name, contribution) of the columns with the largest contributions, as `find_largest`."""
         return self.find_largest(row, count, self.names)
 
     def plot(self, row: int = 0, count: int = 10, ax: Any = None, **style: Any) -> Any:

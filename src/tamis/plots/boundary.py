@@ -31,7 +31,8 @@ class BoundaryDisplay:
     log_probabilities: Array  # (grid, grid, K): log p(class) for y, x and class
     classes: tuple[Any, ...]  # the labels of the K classes
     rows: Array  # (n, 2)
-    group: NDArray[np.int64] | None  # (n,): the class of each row, -1 where it has none
+    # (n,): the index of each row's class, -1 if it has no label, or one that the model does not know.
+    group: NDArray[np.int64] | None
     means: Array | None  # (K, 2)
     covariances: Array | None  # (K, 2, 2)
     names: tuple[str, str]  # of the two columns
@@ -52,8 +53,9 @@ class BoundaryDisplay:
     ) -> "BoundaryDisplay":
         """Draw the predictions of a fitted model of two columns over the plane of the rows.
 
-        With `y`, rows have the colours of their labels, and are grey if they have none. `style` goes to
-        matplotlib's `scatter`. Any model with `predict_log_proba` and `classes_` can be drawn.
+        With `y`, rows have the colours of their labels; those without one of the model's labels are grey.
+        `style` goes to matplotlib's `scatter`. Any model with `predict_log_proba` and `classes_` can be
+        drawn.
         """
         table = Table.of(X)
         if table.width != 2:

@@ -19,7 +19,8 @@ _COVERAGE = 0.9  # probability of the credible intervals of frequencies; the pri
 class CalibrationDisplay:
     """The frequency of an event among rows, by the probability that was predicted for it.
 
-    Rows are divided into bins by their predicted probability. Bins without rows are left out of the arrays.
+    Rows are divided into bins by their predicted probability; weights of rows are ignored. Bins without rows
+    are left out of the arrays.
 
     >>> rng = np.random.default_rng(0)
     >>> given = rng.random(1000)

@@ -6,7 +6,7 @@ from typing import Any
 # Okabe and Ito (2008): distinct for all kinds of colour vision, and on most printers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A6A00", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-FOR, AGAINST = COLOURS[0], COLOURS[1]  # of evidence for a class, and against it
+FOR, AGAINST = COLOURS[0], COLOURS[1]  # of contributions that raise the log-odds of a class, or lower them
 DARK, PALE = "#333333", "#999999"  # of lines and marks that belong to no class
 
 

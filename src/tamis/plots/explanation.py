@@ -16,9 +16,10 @@ _INFINITE_LENGTH = 1.25  # length of an infinite bar, in units of the longest fi
 
 @dataclass(eq=False)
 class ExplanationDisplay:
-    """The columns with the most evidence for one class of a row against another.
+    """The columns that contribute most to the log-odds of one class of a row against another.
 
-    The bars sum to the total, the log-odds of the two classes: each unit multiplies the odds by e.
+    The total is the log-odds of the two classes; finite bars sum to it, up to rounding. Each unit multiplies
+    the odds by e.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1, 8], [1.2, 7.9], [3, 1], [3.2, 1.1]], ["a", "a", "b", "b"])

@@ -1,8 +1,10 @@
 """Property tests (laws) of models, families, priors and statistics, for users to test their own classes.
 
 A law is an equation that every registered class must satisfy, such as that learning in parts equals learning
-at once: a function that raises AssertionError. The registries name every public type; the test
-`tests/laws/test_registry.py` fails for one that is missing from them. Needs Hypothesis: tamis[testing].
+at once: a function that raises AssertionError. The registries hold cases to run laws over: of classifiers
+(`FACES`), of blocks of columns that are specialised for one family (`FASTER_BLOCKS`), and so on. Those of
+statistics, families and priors name every public type, or else `tests/laws/test_registry.py` fails. Needs
+Hypothesis: tamis[testing].
 """
 
 from tamis.testing.components import COMPONENTS, ComponentsCase

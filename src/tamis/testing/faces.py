@@ -1,7 +1,8 @@
 """Property tests (laws) of classifiers: learning adds, forgetting subtracts, and the order does not matter.
 
-`FACES` registers every public classifier with rows that suit it; `tests/laws/test_faces.py` runs each law
-over each. To test a classifier of your own that keeps a statistic, make a `FaceCase` of it and do the same.
+`FACES` registers the public classifiers that keep a statistic, each with rows that suit it;
+`tests/laws/test_faces.py` runs each law over each. To test a classifier of your own that keeps a statistic,
+make a `FaceCase` of it and do the same.
 """
 
 from collections.abc import Callable

@@ -382,8 +382,8 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
             growth = (
                 member.log_partition(tilted) - member.log_partition(eta) - t * member.mean_parameters[..., i]
             )
-            evidence = _DRAWS * (t * gap[..., i] - growth)
-            assert (evidence < np.log(tests / FALSE_ALARM)).all(), (
+            exponent = _DRAWS * (t * gap[..., i] - growth)
+            assert (exponent < np.log(tests / FALSE_ALARM)).all(), (
                 f"the mean of T[{i}] is off by {gap[..., i]}"
             )
     density = np.broadcast_to(member.density(grid.points), (len(grid.points), *member.batch))
@@ -399,8 +399,8 @@ def shards_add_up(member: Family, rng: np.random.Generator) -> None:
     x, weights = member.sample(rng, 12), rng.integers(1, 4, 12).astype(np.float64)
     first, second = member.observe(x[:5], weights[:5]), member.observe(x[5:], weights[5:])
     together = member.observe(x, weights)
-    rounded = isinstance(together, Moments) and together.form == "full"
-    assert_same(first + second, together, 1e-12 if rounded else 0.0)
+    is_rounded = isinstance(together, Moments) and together.form == "full"
+    assert_same(first + second, together, 1e-12 if is_rounded else 0.0)
     assert_same(first + second - second, first)
 
 
@@ -453,7 +453,7 @@ def expectations_under_the_prior_are_those_of_its_draws(
 def the_prior_is_flat_at_its_mode(member: Any) -> None:
     """η·τ − νA(η) + log |dη/dθ| has slope zero in the one usual parameter θ that is inferred."""
     (name,) = (field.name for field in fields(member) if field.name not in member.fixed)
-    weight, total = make_prior(member, 1000.0)  # so many that the mode is inside
+    weight, total = make_prior(member, 1000.0)  # strong enough that the mode is inside the support
     mode = member.prior_mode(weight, total)
     theta = getattr(mode, name)
     step = 1e-3 * np.minimum(theta, 1.0 - theta) if name == "probability" else 1e-3 * theta

@@ -1,8 +1,8 @@
 """Property tests (laws) of blocks of columns: a faster block equals the generic block `FamilyColumns`.
 
 A law is a function that raises AssertionError. `FASTER_BLOCKS` registers every block that is specialised for
-a family, with columns of that family to test it with: few rows or many, missing values, weights, classes
-without rows, and counts of 1e8.
+a family of single columns, with columns of that family to test it with: few rows, missing values, weights,
+classes without rows, and counts of up to 1e8.
 """
 
 from collections.abc import Callable

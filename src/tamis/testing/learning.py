@@ -84,13 +84,13 @@ def _split_randomly(rng: np.random.Generator, data: Sample) -> list[Sample]:
 
 
 def shards_leave_no_trace(case: LearningCase, rng: np.random.Generator) -> None:
-    """fit = partial_fit of any shards in any order."""
+    """fit = partial_fit of any shards in any order, within the tolerance of the case."""
     data = case.sample(rng)
     case.assert_alike(fit(case, data), learn_parts(case, _split_randomly(rng, data)), data.rows)
 
 
 def merging_is_learning(case: LearningCase, rng: np.random.Generator) -> None:
-    """fit = merge of models that each learned a shard."""
+    """fit = merge of models that each learned a shard, within the tolerance of the case."""
     data = case.sample(rng)
     first, *others = [learn_parts(case, [shard]) for shard in _split_randomly(rng, data)]
     case.assert_alike(fit(case, data), first.merge(*others), data.rows)

@@ -36,8 +36,8 @@ __all__ = [
     "weight_is_repetition",
 ]
 
-COLUMNS = 3
-_COVARIANCE = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])
+COLUMNS = 3  # of the rows that are drawn
+_COVARIANCE = np.array([[2.0, 0.3, 0.0], [0.3, 1.0, -0.2], [0.0, -0.2, 0.5]])  # of a prior of coefficients
 
 
 @dataclass(frozen=True)

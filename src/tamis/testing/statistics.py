@@ -62,7 +62,7 @@ class StatisticCase:
     tolerance: float = 0.0
 
 
-COLUMNS = 3
+COLUMNS = 3  # of the rows that are drawn
 
 
 @st.composite
@@ -142,7 +142,7 @@ def _make_alike(parts: list[Sample]) -> tuple[Sample, ...]:
     )
 
 
-def end_to_end(*parts: Sample) -> Sample:
+def concatenate(*parts: Sample) -> Sample:
     """Concatenate the rows of all parts, which all have labels or none, and all have weights or none."""
     weights, labels = None, None
     if parts[0].weights is not None:
@@ -227,7 +227,7 @@ def subtracting_undoes_adding(a: Sums, b: Sums) -> None:
 
 def observing_is_a_homomorphism(case: StatisticCase, x: Sample, y: Sample) -> None:
     """observe(x ++ y) = observe(x) + observe(y)."""
-    assert_same(case.observe(end_to_end(x, y)), case.observe(x) + case.observe(y), case.tolerance)
+    assert_same(case.observe(concatenate(x, y)), case.observe(x) + case.observe(y), case.tolerance)
 
 
 def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[int], shards: int) -> None:

@@ -1,7 +1,7 @@
 """Rows with gaps (missing values) → their expected moments, given the current components: EM.
 
 Each gap is imputed from the values of its row. The expected values are filled in, and their uncertainty is
-added to the squares; from these sums the components are inferred as from complete rows. Each such step raises
+added to the squares; from these sums the components are inferred as from complete rows. No such step lowers
 the likelihood of the observed values. (Tipping and Bishop 1999. Only the gaps are latent variables, not the
 coordinates of the rows along the components; so without gaps one step is the exact solution.)
 """
@@ -155,7 +155,7 @@ class ComponentsWithGaps:
         return decompose(moments, self.count, float(moments.weight.value), self.floor)
 
     def objective(self, statistic: ExpectedMoments) -> float:
-        """The log-likelihood of the observed values, which never falls from one step to the next."""
+        """The log-likelihood of the observed values; a step lowers it only by rounding errors."""
         return statistic.log_likelihood
 
 

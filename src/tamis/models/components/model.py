@@ -52,7 +52,8 @@ class Components:
     weight: float  # of the rows
     freedom: float  # the degrees of freedom: the divisor of sums of squares
     scores: Array | None = None  # of models with 1, 2, … directions, if K was chosen by these scores
-    error: float = 0.0  # bound on the largest singular value of the residuals; 0 for an exact decomposition
+    # Of a randomized decomposition: a bound on the largest singular value of the residuals. 0 for any other.
+    error: float = 0.0
 
     @property
     def count(self) -> int:

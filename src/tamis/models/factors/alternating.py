@@ -1,4 +1,4 @@
-"""Alternating least squares: users' factors given the items' factors, then items' given the users'.
+"""Alternating least squares: items' factors given the users' factors, then users' given the items'.
 
 A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
 factors. If the rows of one side are fixed, each row of the other side is found by a small ridge regression,
@@ -78,7 +78,7 @@ class LevelAndTimeOffsets(Protocol):
 
     @property
     def level(self) -> float:
-        """The mean rating."""
+        """The weighted mean rating; 0 in a model without a level."""
 
     @property
     def time_offsets(self) -> Array:
@@ -276,6 +276,7 @@ class Alternating(SweepModel):
         return ridges
 
     def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
+        # A ridge regression for each row, of weights, products of weights and targets, features and ridges.
         rows = kernels.solve_rows(
             side.indptr,
             side.other_index,

@@ -29,8 +29,7 @@ _TRIAL_SWEEPS = 8  # sweeps with each candidate
 _HELD_OUT_FRACTION = 0.1  # the part of the ratings that is held out to compare ridges
 _MIN_RATINGS = 200  # with fewer ratings, the ridge is not searched
 _SWEEPS_BEFORE_DRAWS = 5  # the largest number of sweeps that find the factors with which draws start
-# Sweeps stop after so many in a row that did not reduce the least error of the held-out ratings.
-_PATIENCE = 3
+_PATIENCE = 3  # sweeps stop after this number in succession that did not reduce the least held-out error
 
 Report = Callable[[], None]  # called after each sweep or draw
 

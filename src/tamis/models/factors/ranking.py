@@ -10,7 +10,10 @@ _CANDIDATES = 10  # diverse items are selected among this number of best items p
 
 
 def find_best_items(scores: Array, count: int) -> Indices:
-    """Indices of the items with the largest scores in each row (n, count), best first; −1 where it is −∞."""
+    """Indices of the items with the largest scores in each row (n, count), best first.
+
+    They are −1 where no further item has a score above −∞.
+    """
     return kernels.top_rows(np.ascontiguousarray(scores), count)
 
 

@@ -200,9 +200,9 @@ class Entries:
         """Merge the ratings of each pair of user and item into one.
 
         The policy "last" takes the rating with the latest time or, without times, the last one of the input.
-        "mean" takes the weighted mean, and "sum" the sum without weights; "refuse" raises an error. Under
-        every other policy, the weight and the time are those of that rating. If `users` is None, all ratings
-        belong to one user, whom errors do not name.
+        "mean" takes the weighted mean of the values, and "sum" their sum without weights; both keep the
+        weight and the time of the rating that "last" takes. "refuse" raises an error. If `users` is None, all
+        ratings belong to one user, whom errors do not name.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
         order = arrays.argsort_codes(

@@ -1,8 +1,8 @@
 """Ratings by named users of named items → factors → predicted ratings and recommendations.
 
-A recommender is immutable: methods that change its ratings return a new one. Every user's row is the exact
-solution given the items, so after a change of an item the rows of its users are solved again. Therefore a
-rating's contribution to a score can be computed and removed.
+A recommender is immutable: methods that change its ratings return a new one. If factors are fitted by least
+squares, every user's row is the exact solution given the items; after a change of an item the rows of its
+users are solved again. Therefore a rating's contribution to a score can be computed and removed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -34,7 +34,7 @@ class FoldedUser:
     `predict`, `recommend` and `explain` accept it in place of an id.
     """
 
-    rows: Stack  # (draws, k + 1)
+    rows: Stack  # (draws, k + 1): the user's factors and offset, in each draw if there are draws
     entries: Entries  # the user's ratings, with the index 0 for the user
     items: Keys  # the keys to which the entries' item_index refers
 

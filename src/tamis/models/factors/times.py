@@ -52,7 +52,10 @@ class TimeScale:
         return np.clip((fraction * self.bins).astype(np.int64), 0, self.bins - 1)
 
     def compute_recency(self, time: Array) -> Array:
-        """How recent each time is (n,): 0 for the oldest, 1 for the newest, linear between them."""
+        """How recent each time is (n,): 0 for the oldest, 1 for the newest, linear between them.
+
+        If all times are equal, it is 1.
+        """
         return _compute_fraction(time, self.oldest, self.newest)
 
     def refuse_wrong_unit(self, time: Array) -> None:

@@ -167,6 +167,7 @@ class Block(ABC, Generic[E, S]):
         """Infer the density in each class of `keys`.
 
         They include the keys of the statistic; a class without rows gets a density, too.
+        `statistic.over(keys)` has the sums of all these classes in this order, zeros for those without rows.
         """
 
     @abstractmethod

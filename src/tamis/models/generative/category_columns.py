@@ -26,8 +26,8 @@ class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
     One Tally (a statistic of counts) holds all columns; its terms are pairs (index in the block of a column,
-    value). A value that was never learned has a count of 0 in every class; without pseudo-counts it is
-    ignored.
+    value). A value that was never learned has a count of 0 in every class; without pseudo-counts it does not
+    distinguish the classes that have counts in its column.
     """
 
     kind: ClassVar[str] = "categorical"
@@ -88,6 +88,7 @@ class CategoryColumns(Block[Codes, Tally]):
                 for k in range(len(by.keys)):
                     totals[k] += np.bincount(cells, r[present, k], minlength=count)
             return self._name_terms(Tally.of(r.sum(axis=0), totals, by.keys), terms)
+        # The exact sum of the weights of each class and term.
         words, low = _kernels.deposit_codes(
             rows.codes, offsets, np.zeros(0) if weights is None else weights, by.group, len(by.keys)
         )
@@ -242,7 +243,10 @@ class Grid:
 
     @classmethod
     def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """Build the grid; return None if some value is not an integer, or a column has too many integers."""
+        """Build the grid; return None if a value is not an integer, or the integers of a column span too far.
+
+        It is None, too, if a column has no value.
+        """
         grids, least, widths = [], [], []
         for keys, table, log_unseen in zip(values, tables, absent, strict=True):
             named: list[Any] = list(keys)
@@ -354,6 +358,7 @@ class Values(Density[Codes]):
 
     def scores(self, rows: Codes) -> Array:
         codes, offsets, table = self._arrange(rows)
+        # Each score is a sum over columns of the cell that the row has there.
         return _kernels.gather_scores(codes, offsets, table, np.zeros(len(self.keys)))
 
     def contrasts(self, rows: Codes, for_: int, against: int) -> Contrast:

@@ -88,7 +88,7 @@ def choose_families(schema: Schema, families: Families, integers: FamilyChoice) 
     columns = {schema.name(j) for j in range(schema.width)} | set(range(schema.width))
     if unknown := [name for name in by_column if name not in columns]:
         raise ValueError(f"families names a column {unknown[0]!r}, which the data does not have")
-    remarks = dict(schema.remarks)
+    remarks = dict(schema.remarks)  # warnings, by the index of the column that they are about
     chosen = []
     for j in range(schema.width):
         # A number in `families` is the index of a column only if it is not the name of one.

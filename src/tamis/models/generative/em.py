@@ -42,7 +42,8 @@ StepReport = Callable[[Step[Joint, Posterior]], None]  # called after each step
 _MIN_SAMPLE = 2000
 _SAMPLE_PER_CENTRE = 50
 _MAX_PERMUTED_ROWS = 1 << 18  # up to this number, a sample is drawn by a permutation of all row numbers
-# From the centres of k-means++: on 2,000 rows these take less time than one EM step on 100,000.
+# Iterations of k-means from the centres of k-means++: on 2,000 rows they take less time than one step of EM
+# on 100,000.
 _KMEANS_ITERATIONS = 10
 # At the start, this fraction of each row is divided among all classes: a responsibility of 0 would stay 0.
 _SHARED_FRACTION = 0.05
@@ -105,13 +106,13 @@ def run(
     max_iter: int = 100,
     tol: float = 1e-3,
     report_step: StepReport | None = None,
-    previous: float | None = None,
+    last_log_likelihood: float | None = None,
 ) -> Outcome:
-    """Make steps until the mean log-likelihood per row changes by less than `tol`, at most `max_iter`.
+    """Make at most `max_iter` steps, until the mean log-likelihood per row changes by less than `tol`.
 
     `report_step` is called with every step. Where squares are pooled in the steps, a last step computes the
-    statistic without pooling. If this run continues another, `previous` is the last log-likelihood of that
-    one, with which the first one is compared.
+    statistic without pooling. If this run continues another, `last_log_likelihood` is the last one of that
+    run, with which the first one of this run is compared.
     """
     if max_iter < 1:
         raise ValueError(f"got max_iter={max_iter}, expected at least 1")
@@ -129,10 +130,10 @@ def run(
         if report_step is not None:
             report_step(step)
         # With a prior, likelihood times prior never falls; the likelihood alone may.
-        if previous is not None and abs(step.objective - previous) < tol * weight:
+        if last_log_likelihood is not None and abs(step.objective - last_log_likelihood) < tol * weight:
             converged = True
             break
-        previous = step.objective
+        last_log_likelihood = step.objective
     if prepared is not None and prepared.pool_squares:
         step = next(iterate(model, [replace(prepared, pool_squares=False)], posteriors[0]))
     return Outcome(step.posterior, step.statistic, History(tuple(log_likelihoods), weight, converged))
@@ -301,7 +302,7 @@ def start_shards(
 
 def draw_row_numbers(rows: int, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw the numbers of the rows among which starting centres are searched, in ascending order."""
-    count = max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k)
+    count = min(rows, max(_MIN_SAMPLE, _SAMPLE_PER_CENTRE * k))
     if rows <= _MAX_PERMUTED_ROWS:
         return np.sort(rng.permutation(rows)[:count])
     return np.sort(rng.choice(rows, count, replace=False))
@@ -446,9 +447,10 @@ def _select_numbers(rows: Any, columns: NDArray[np.int64]) -> Array:
 
 
 def kmeans_plus_plus(rows: Array, k: int, rng: np.random.Generator, weights: Array | None = None) -> Array:
-    """k-means++: k rows (k, d), each drawn in proportion to its squared distance from those drawn before.
+    """k-means++: k rows (k, d), each drawn by its weight times the squared distance from those before it.
 
-    Each is the best of 2 + log k candidates that are drawn so. If there are many rows, a sample is used.
+    Each but the first, which is drawn by its weight, is the best of 2 + log k candidates (rounded down) that
+    are drawn so. If there are many rows, a sample is used.
     Distances are over the columns that are present; a missing value of a centre is replaced by the mean of
     its column.
     """

@@ -101,7 +101,7 @@ def discriminant(
 
 
 def count_components(n_components: object, classes: int, columns: int) -> int:
-    """Return `n_components`, by default all possible directions; raise if there are not so many."""
+    """Return `n_components`, by default the largest possible number; raise if it is not possible."""
     largest = min(classes - 1, columns)
     given = largest if n_components is None else n_components
     if not isinstance(given, int | np.integer) or isinstance(given, bool) or not 1 <= given <= largest:

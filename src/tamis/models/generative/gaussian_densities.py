@@ -337,7 +337,7 @@ class VectorStudent(Density[Array]):
 
 
 def refuse_collapse(density: Any) -> None:
-    """Raise if a class has a variance of zero, since without a prior its density is unbounded.
+    """Raise if a variance of a class is zero up to rounding: without a prior its density is unbounded.
 
     Singular full matrices have already raised an error.
     """

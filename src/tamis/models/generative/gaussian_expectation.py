@@ -34,9 +34,9 @@ Products = Literal["diagonal", "none"]  # which products of columns φ contains:
 
 _CENTRED_ROWS = 4096  # rows whose centred copy is in memory at a time
 _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
-# The product of rows, classes and terms of a block. Up to about 1e6, OpenBLAS does not pack, and is twice as
-# fast. In larger blocks there are fewer calls, between which threads wait for the interpreter's lock: with
-# two threads, EM over shards takes 3 % less time.
+# The product of rows, classes and terms of a block. Up to about 1e6, OpenBLAS does not copy (pack) the
+# matrices before it multiplies them, and is twice as fast. In larger blocks there are fewer calls, between
+# which threads wait for the interpreter's lock: with two threads, EM over shards takes 3 % less time.
 _MAX_UNPACKED = 3 * 10**6 // 2
 # A block has _MIN_ROWS to _MAX_ROWS rows; if OpenBLAS packs, it has about _CELLS elements of φ.
 _MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096

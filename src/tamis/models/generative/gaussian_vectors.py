@@ -56,10 +56,11 @@ class GaussianVectors(Block[Array, Moments]):
     class). The estimate "mle" may be regularised: by `shrinkage` toward the identity times the mean variance,
     or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA; and by a
     `floor` that is added to every variance, as in its GaussianMixture. The divisor of an `unbiased` estimate
-    is the weight minus one. The other estimates have a prior instead: by default one with the variances of
-    all classes together, without correlations, as `strength` pseudo-observations. If `within_classes`, it has
-    the variances within classes, and the strength of the means is multiplied by the ratio of these variances
-    to those of all classes together: for components of a mixture, which may be far apart.
+    is the weight minus one for each class. The other estimates have a prior instead: by default one with the
+    variances of all classes together, without correlations, as `strength` pseudo-observations. If
+    `within_classes`, it has the variances within classes, and the strength of the means is multiplied by the
+    ratio of these variances to those of all classes together: for components of a mixture, which may be far
+    apart.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -69,7 +70,7 @@ class GaussianVectors(Block[Array, Moments]):
     covariance: Covariance = "full"
     shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`
     floor: float = 0.0  # added to every variance
-    unbiased: bool = False  # whether the divisor is the weight minus one per class
+    unbiased: bool = False  # whether covariances are divided by the weight minus one for each class
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
     within_classes: bool = False

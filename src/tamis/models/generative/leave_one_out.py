@@ -292,6 +292,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
         sums = length.select(own).high - w * lengths
         imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
+        # log a (a + 1) … (a + x − 1), or log aˣ: of the draws in their order
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
@@ -303,6 +304,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
 
 
 def _log_power(base: Array, exponent: Array) -> Array:
+    """exponent · log(base), with 0 · log 0 = 0."""
     return np.asarray(xlogy(exponent, base), dtype=np.float64)
 
 
@@ -462,7 +464,7 @@ def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys
         centre = np.nan_to_num(pooled.mean, nan=0.0)
     classes, total = Centred.of(statistic.over(keys), centre), Centred.of(pooled, centre)
     density = block.infer(statistic, keys)
-    constant = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
+    pools_nothing = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
     series = _Series.of(block, density, classes, total, centre) if isinstance(density, Normal) else None
 
     def formula(rows: Array, own: Indices, w: Array) -> Result:
@@ -471,7 +473,7 @@ def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys
             present = ~missing
             centred, value_weights = np.where(missing, 0.0, centred), np.where(missing, 0.0, value_weights)
         own_moments, imprecise = classes.select(own).subtract(centred, value_weights)
-        if constant:
+        if pools_nothing:
             scores = density.scores(rows)
             scorer = _GaussianScorer(block, centre)
         else:
@@ -633,7 +635,7 @@ class _Series:
     classes: Centred
     smoothing: float  # added to every variance, with all rows
     terms: tuple[Array, Array]  # coefficients (3 d, K) of δ and of δ², for the features [x², x, 1]
-    precision: float  # the largest precision of any class and column
+    largest_precision: float  # of any class and column
     largest_square: float  # the largest squared mean
 
     @classmethod
@@ -644,22 +646,24 @@ class _Series:
         if block.estimate != "mle" or not block.smoothing > 0 or density.variance.min(initial=1.0) < 1e-60:
             return None
         mean, _ = classes.estimate_mean_and_variance(centre)
-        p = 1.0 / density.variance
+        precision = 1.0 / density.variance
+        square, cube = precision * precision, precision * precision * precision
         first, second = (
-            np.concatenate([q, -2.0 * mean * q, np.square(mean) * q - part], axis=1).T
-            for q, part in ((p * p, p), (p * p * p, 0.5 * p * p))
+            np.concatenate([power, -2.0 * mean * power, np.square(mean) * power - rest], axis=1).T
+            for power, rest in ((square, precision), (cube, 0.5 * square))
         )
         smoothing = block.smoothing * float(total.largest_variance()[0])
         largest_square = float(np.square(mean).max(initial=0.0))
-        return cls(density, classes, smoothing, (first, second), float(p.max(initial=0.0)), largest_square)
+        largest_precision = float(precision.max(initial=0.0))
+        return cls(density, classes, smoothing, (first, second), largest_precision, largest_square)
 
     def scores(self, rows: Array, centred: Array, present: Marks | None, scorer: _GaussianScorer) -> Array:
         """The scores of all classes (b, K), with the smoothing that each row leaves."""
         scores = self.density.scores(rows)
         change = np.ravel(scorer.block.smoothing * scorer.largest_variance) - self.smoothing
         squares = np.square(centred)
-        part = np.abs(change) * self.precision
-        size = (squares.max(axis=1, initial=0.0) + self.largest_square) * self.precision
+        part = np.abs(change) * self.largest_precision
+        size = (squares.max(axis=1, initial=0.0) + self.largest_square) * self.largest_precision
         is_inexact = ~((part <= 1e-5) & (part * size <= 1e2))
         scores += 0.5 * change[:, None] * self._sum_terms(0, squares, centred, present)
         if part.max(initial=0.0) > 1e-9:  # otherwise the next term is below rounding

@@ -79,7 +79,9 @@ class PreparedRows:
     known: LabelledRows  # the rows whose label is known
     statistic: Joint | None  # of the rows whose label is known; None if all labels are missing
     unknown: LabelledRows | None  # the rows whose label is missing; None if there are none
-    fast: Preparation | None  # those rows, prepared, if the model has one block with a fast expectation step
+    # The rows of `unknown` once more, prepared for a fast expectation step; None if the model has several
+    # blocks, or if its block has no such step.
+    fast: Preparation | None
     pool_squares: bool  # whether statistics hold squares of all classes together: see `Generative.prepare`
 
 
@@ -312,7 +314,7 @@ def observe_blocks(
 
 
 def _round_to_grid(values: Array, largest: float) -> Array:
-    """Round to multiples of a power of two, at most 2**-52 of the largest weight.
+    """Round to multiples of a power of two, which is at most 2**-52 of the largest weight.
 
     Exact sums of values as small as 1e-200 are slow.
     A step of EM over 8,000 texts of 50,000 words takes 0.2 s with the rounding and 1.4 s without.

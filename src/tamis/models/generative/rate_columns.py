@@ -248,7 +248,8 @@ class Flags(Density[Rows]):
 class PoissonColumns(RateColumns):
     """Each column holds counts, with a rate of its own in each class.
 
-    The default prior has the rate of all classes together, as `alpha` pseudo-observations.
+    The default prior has the rate of all classes together, with half an event added, as `alpha`
+    pseudo-observations.
     """
 
     kind: ClassVar[str] = "poisson"

@@ -91,8 +91,8 @@ def shrink(covariance: Array, shrinkage: Shrinkage) -> Array:
     if isinstance(shrinkage, str | LedoitWolf):
         raise ValueError("got shrinkage='auto' without rows to choose it from, expected a number from 0 to 1")
     s, d = float(shrinkage), covariance.shape[-1]
-    level = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
-    return np.asarray((1.0 - s) * covariance + s * level * np.eye(d))
+    mean_variance = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / d
+    return np.asarray((1.0 - s) * covariance + s * mean_variance * np.eye(d))
 
 
 def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
@@ -103,14 +103,14 @@ def _is_constant(variance: Array, mean: Array, weight: Array) -> Array:
 
 
 def _shrink_scatter(scatter: Array, coefficient: Array, mean: Array, weight: Array) -> Array:
-    """(1 − s) S + s μ diag(S), where μ is the fraction of columns that vary.
+    """(1 − s) S + s μ diag(S) of scatters S (..., d, d), where μ is the fraction of columns that vary.
 
     The variance of a constant column is 1 in diag(S).
     """
     squares, n = np.diagonal(scatter, axis1=-2, axis2=-1), weight[..., None]
     constant = _is_constant(squares / np.where(n > 0, n, 1.0), mean, weight)
-    level = 1.0 - constant.mean(axis=-1, keepdims=True)
-    target = level * np.where(constant, n, squares)  # (..., d)
+    varying_fraction = 1.0 - constant.mean(axis=-1, keepdims=True)  # μ
+    target = varying_fraction * np.where(constant, n, squares)  # (..., d)
     s = coefficient[..., None, None]
     return np.asarray((1.0 - s) * scatter + s * (target[..., None, :] * np.eye(scatter.shape[-1])))
 

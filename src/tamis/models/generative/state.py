@@ -2,7 +2,7 @@
 
 If only a few rows are learned, they are not summed immediately: they are checked and appended to a linked
 list of pending rows, which are summed together when the statistic is next read. Sums are exact, so the
-statistic is the same.
+statistic is the same; only products of columns (of matrices of covariance) may differ by rounding.
 """
 
 from collections.abc import Set
@@ -72,7 +72,7 @@ class GenerativeState:
         pending: PendingRows | None = None,
         temperature: float = 1.0,
     ) -> None:
-        self.schema = schema.drop_remarks()
+        self.schema = schema.drop_remarks()  # remarks are warnings about the rows just read
         # It encodes and observes; to infer, the estimator makes another model with its present parameters.
         self.model = model
         self._sums = (statistic, pending)  # assigned together, because other threads may read them

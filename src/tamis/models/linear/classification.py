@@ -22,7 +22,7 @@ _CELLS = 1 << 20  # numbers (scores of draws, or covariances of scores) in memor
 
 
 def make_class_response(classes: int) -> ClassResponse:
-    """Make the response for so many classes; with two, the only score is the log-odds of the second."""
+    """Make the response for this number of classes; of two, the only score is the second's log-odds."""
     return Bernoulli() if classes == 2 else Softmax.of(classes)
 
 

@@ -6,7 +6,7 @@ on the Gram matrix only through its eigenvalues λ (MacKay 1992; Bishop 2006, se
     log p(y) = ½ Σ (log ρ − log(λ + ρ)) + n/2 log β − β/2 Q(ρ) + constant,   Q(ρ) = min_w |y − Φw|² + ρ|w|²
 
 It is evaluated on a grid of log ρ, and the zero of its derivative next to the best point of the grid is found
-by bisection, so that the search does not end at a smaller local maximum.
+by bisection, so that the search does not end at a local maximum below that point.
 """
 
 from collections.abc import Callable

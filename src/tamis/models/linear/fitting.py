@@ -38,12 +38,14 @@ _MAX_ROUNDS = 50  # of MacKay's fixed point; a round chooses the prior's precisi
 _ROUGH_TOL = 1e-6  # at this decrement the Hessian, relative to that at the mode, is within 1e-5 (16,000 rows)
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
-# A parabola through three points, _SPACING apart in log α, is maximised at most _PARABOLAS times, until a
-# step is below _PARABOLA_STEP.
+# A parabola through three points, at first _SPACING apart in log α, is maximised at most _MAX_PARABOLAS
+# times, until the maximum is less than _PARABOLA_STEP from the middle point.
 _SPACING, _MAX_PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
 _FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
 _CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this fraction of its squares
-_MIN_RELATIVE_PRECISION = 1e-4  # least α, relative to a coefficient's information per row: scores reach 100s
+# The least α, relative to a coefficient's information per row: with it, scores of separable classes reach
+# hundreds.
+_MIN_RELATIVE_PRECISION = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Fit:
     separating: NDArray[np.int64] | None = None
     # Whether separable classes let the evidence rise as α → 0, until α is at its lower limit.
     is_evidence_unbounded: bool = False
-    is_evidence_settled: bool = True  # False if a search for the α of largest evidence did not converge
+    is_alpha_converged: bool = True  # False if a search for the α of largest evidence did not converge
 
 
 class UnidentifiedError(ValueError):
@@ -191,12 +193,12 @@ def _fit(
     minimum = _minimise(model, rows, start, rough_options, report_step)
     iterations = minimum.iterations
     curvature = model.observe_at(rows, minimum.point)
-    is_unbounded, is_settled = False, True
+    is_unbounded, is_alpha_converged = False, True
     if by_evidence:
         remaining_options = replace(rough_options, max_iter=rough_options.max_iter - iterations)
         choice = _choose_by_evidence(model, rows, curvature, remaining_options, report_step)
         model, minimum, curvature = choice.model, choice.minimum, choice.curvature
-        is_unbounded, is_settled = choice.is_unbounded, choice.is_settled
+        is_unbounded, is_alpha_converged = choice.is_unbounded, choice.is_alpha_converged
         iterations += choice.iterations
     if is_full:
         remaining = max(0, options.max_iter - iterations)
@@ -210,7 +212,7 @@ def _fit(
         posterior, origin = Laplace(minimum.point.parameters, model.precision(curvature)), curvature.at
     if form == "none":
         posterior = Laplace(posterior.mean, precision=None)
-    return _make_fit(model, rows, minimum, posterior, origin, iterations, is_unbounded, is_settled)
+    return _make_fit(model, rows, minimum, posterior, origin, iterations, is_unbounded, is_alpha_converged)
 
 
 def _fit_gaussian(
@@ -269,7 +271,7 @@ class _EvidenceChoice(NamedTuple):
     curvature: Curvature
     iterations: int
     is_unbounded: bool  # whether the evidence rises as α → 0, because the classes are separable
-    is_settled: bool  # whether a maximum was found within `max_iter`, or there is none
+    is_alpha_converged: bool  # whether a maximum was found within `max_iter`, or there is none
 
 
 def _choose_by_evidence(
@@ -311,9 +313,9 @@ def _choose_by_evidence(
         if is_unbounded or abs(log_precision - before) < _MIN_LOG_CHANGE or iterations >= options.max_iter:
             break
         before = log_precision
-    spacing, is_settled = _SPACING, False
+    spacing, is_alpha_converged = _SPACING, False
     for _ in range(_MAX_PARABOLAS):
-        if is_unbounded or is_settled or iterations >= options.max_iter:
+        if is_unbounded or is_alpha_converged or iterations >= options.max_iter:
             break
         left, right = (
             try_precision(log_precision + side * spacing, curvature.at).log_evidence for side in (-1.0, 1.0)
@@ -322,13 +324,15 @@ def _choose_by_evidence(
             break
         height = best.log_evidence
         second = left - 2.0 * height + right
-        is_settled = max(abs(left - height), abs(right - height)) <= _FLAT_EVIDENCE
+        is_alpha_converged = max(abs(left - height), abs(right - height)) <= _FLAT_EVIDENCE
         move = 3.0 * spacing * np.sign(right - left)
         if second < 0.0:
             move = np.clip(0.5 * spacing * (left - right) / second, -3.0 * spacing, 3.0 * spacing)
         move = max(float(move), least - log_precision)
         candidate = try_precision(log_precision + move, curvature.at)
-        is_settled = is_settled or (second < 0.0 and abs(move) < _PARABOLA_STEP and log_precision > least)
+        is_alpha_converged = is_alpha_converged or (
+            second < 0.0 and abs(move) < _PARABOLA_STEP and log_precision > least
+        )
         if candidate.log_evidence < height:
             spacing *= 0.25
             continue
@@ -338,7 +342,7 @@ def _choose_by_evidence(
         )
         spacing = max(0.25 * spacing, abs(move))
     return _EvidenceChoice(
-        best.model, best.minimum, best.curvature, iterations, is_unbounded, is_settled or is_unbounded
+        best.model, best.minimum, best.curvature, iterations, is_unbounded, is_alpha_converged or is_unbounded
     )
 
 
@@ -358,7 +362,7 @@ def _make_fit(
     origin: Array,
     iterations: int,
     is_unbounded: bool = False,
-    is_settled: bool = True,
+    is_alpha_converged: bool = True,
 ) -> Fit:
     """Make the result, after a check whether a mode exists.
 
@@ -376,10 +380,10 @@ def _make_fit(
         distance_from_mode=float(np.sqrt(2.0 * max(minimum.point.decrement, 0.0))),
         displacement=posterior.mean - origin,
         iterations=iterations,
-        converged=minimum.converged and separating is None and not is_unbounded and is_settled,
+        converged=minimum.converged and separating is None and not is_unbounded and is_alpha_converged,
         separating=separating,
         is_evidence_unbounded=is_unbounded,
-        is_evidence_settled=is_settled,
+        is_alpha_converged=is_alpha_converged,
     )
 
 

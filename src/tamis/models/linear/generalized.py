@@ -25,7 +25,7 @@ from tamis.models.linear.unbounded import find_vanishing_columns
 from tamis.models.linear.updates import FittedLinear, continue_fit, decay_fit, keep_fit, merge_fits
 
 _MIN_RELATIVE_DEVIATION = 1e-12  # targets with a smaller relative deviation from their mean count as equal
-_CELLS = 1 << 24  # rows times columns up to which a linear program is solved
+_CELLS = 1 << 24  # the largest product of rows and columns for which a linear program is solved
 _MIN_RELATIVE_SCORE = 1e-9  # a score below this fraction of the typical one may be an error of `linprog`
 
 
@@ -108,7 +108,7 @@ class _Reweight:
     """Rows → the weights and targets of the first step of iteratively reweighted least squares (IRLS)."""
 
     response: Response
-    mean: float  # of all targets
+    mean: float  # a mean inside the link's range, near that of all targets
     is_same: bool  # whether all rows start from this mean, or each from one between it and the row's target
 
     def __call__(self, rows: LinearRows) -> LinearRows:
@@ -318,8 +318,8 @@ def keep_generalized_fit(
         likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
         log_likelihood, evidence = float(likelihoods[0]), _log_evidence(fit, likelihoods[1], dispersion)
     objective = Objective.of(rows, response, fit.prior)
-    unbounded = find_vanishing_columns(objective, at, fit.posterior.is_full)
-    if unbounded is not None:
+    unbounded_columns = find_vanishing_columns(objective, at, fit.posterior.is_full)
+    if unbounded_columns is not None:
         fit = replace(fit, converged=False)
     linear = keep_fit(rows, response, fit, log_likelihood, can_remove=False)
     state = FittedGeneralized(
@@ -332,7 +332,9 @@ def keep_generalized_fit(
         null_deviance=null_deviance,
         log_likelihood=log_likelihood,
     )
-    return (state if np.isnan(state.log_evidence) else replace(state, log_evidence=evidence)), unbounded
+    if not np.isnan(state.log_evidence):
+        state = replace(state, log_evidence=evidence)
+    return state, unbounded_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

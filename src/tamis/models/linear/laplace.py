@@ -3,7 +3,7 @@
 `observe` evaluates the gradient and the information of rows at a point, and `infer` makes Newton's step from
 there: `iterate` of the two is Newton's method, for rows in memory or in shards. At the mode the gradient is
 zero, the step has length zero, and the result of `infer` is Laplace's approximation: a Gaussian at the mode
-whose precision is the Hessian (Bishop 2006, section 4.4).
+whose precision is the Hessian, or its expectation if the link is not canonical (Bishop 2006, section 4.4).
 """
 
 from dataclasses import dataclass
@@ -165,7 +165,7 @@ def _diagonal_variances(design: Design, variances: Array) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceModel:
-    """A linear model of any response, for `protocols.iterate`: each step is one of Newton's method."""
+    """A linear model of any response, for `protocols.iterate`: each step is that of `infer`."""
 
     response: Response
     prior: GaussianPrior
@@ -241,9 +241,9 @@ def choose_precision(
     """Choose the precision α of all coefficients by the evidence, with a Gaussian for the likelihood.
 
     The Gaussian has the curvature's gradient and information; `coefficients` (D,) selects the parameters with
-    the precision α, and the others have flat priors. MacKay's (1992) fixed point, α = γ / |w|², is iterated
-    without reading rows again; if it converges slowly, a root of the evidence's derivative is bracketed and
-    found by Brent's method. The result is `most` if the evidence still rises there.
+    the precision α, and the priors of the others are taken as flat. MacKay's (1992) fixed point, α = γ /
+    |w|², is iterated without reading rows again; if it converges slowly, a root of the evidence's derivative
+    is bracketed and found by Brent's method. The result is `most` if the evidence still rises there.
     """
     information = curvature.information
     if information.ndim == 1:

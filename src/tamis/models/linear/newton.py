@@ -10,8 +10,8 @@ quasi-Newton method (L-BFGS) uses the Hessian of a sample of the rows near the m
 gradients of all rows.
 
 Every solver here stops when the decrement ½ gᵀM⁻¹g is small, where g is the gradient and M the solver's
-approximation of the Hessian. The decrement estimates how much the log-posterior can still rise, and also half
-the squared distance to the mode, in standard deviations of the posterior.
+approximation of the Hessian. The decrement estimates how much the log-posterior can still rise. It is also an
+estimate of half the squared distance to the mode, in standard deviations of the posterior.
 """
 
 from abc import ABC, abstractmethod
@@ -30,6 +30,7 @@ from tamis.models.linear.responses import Response
 
 Solver = Literal["auto", "newton", "whitened", "diagonal"]
 StepReport = Callable[["Point"], None]  # called with each accepted point after the first
+# What rows are evaluated for: the loss with its gradient, the Hessian, or Fisher's expected information.
 Derivative = Literal["gradient", "hessian", "information"]
 
 FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
@@ -104,7 +105,7 @@ class Search:
     """The last accepted point, the step under trial from there, and what is to be observed next."""
 
     at: Array  # (D,): the point at which rows are evaluated next
-    request: Derivative = "gradient"  # what is evaluated next: the loss with its gradient, or this matrix
+    request: Derivative = "gradient"  # what is evaluated next
     point: Point | None = None  # None before the first evaluation
     iterations: int = 0  # points accepted after the first
     directions: tuple[Direction, ...] = ()  # the direction under trial, then those to try if it fails
@@ -593,8 +594,9 @@ def polish(
 ) -> Minimum:
     """Continue from `point` with L-BFGS, whitened by a full matrix computed there.
 
-    One such step replaces several of `minimise`. The matrix is `precision`, the expected information plus the
-    prior's precision. With a link that is not canonical it is the Hessian, if that is positive definite.
+    One such step usually replaces several of `minimise`. The matrix is `precision`, the expected information
+    plus the prior's precision. With a link that is not canonical it is the Hessian, if that is positive
+    definite.
     """
     if not objective.response.is_canonical:
         precision = definite_hessian(objective, point.parameters)
@@ -619,6 +621,7 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
         return solver
     if objective.design.width > FULL_SIZE:
         return "diagonal"
+    # SAMPLE is the least number of rows of a sample: its Hessian would cost at least half as much.
     few = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
     return "newton" if few else "whitened"
 
@@ -667,10 +670,11 @@ def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
 
 
 def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
-    """Return the whitening by the information at coefficients of zero.
+    """Return the whitening by the information where all coefficients are zero but the intercepts of `start`.
 
-    There all rows have the same score, the intercept, so that the information is the Gram matrix times that
-    of one row. If there are offsets or no intercept, the information at `start` is used for a single output.
+    There all rows have the same scores, the intercepts, so that the information follows from the Gram matrix
+    and the information of one row. If there is a single output, and offsets or no intercept, the information
+    at `start` is used instead. A matrix that is not positive definite in floats is replaced by its diagonal.
     """
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):

@@ -197,10 +197,11 @@ class ShardedRows(LinearRows):
         """
         sample = None if counts is None else choose_sample(sum(counts.values()), size)
         gather = None if counts is None or sample is None else _Gather(sample, _find_starts(counts))
-        found = shards.total(_SurveyShard(classes, gather))
-        design = ShardedDesign(centre, intercept, found.survey)
-        rows = None if sample is None else _Sample(sample, found.gathered)
-        return cls(design, np.empty(0), row_shards=shards, survey=found.survey, sample=rows)
+        first_pass = shards.total(_SurveyShard(classes, gather))
+        survey = first_pass.survey
+        rows = None if sample is None else _Sample(sample, first_pass.gathered)
+        design = ShardedDesign(centre, intercept, survey)
+        return cls(design, np.empty(0), row_shards=shards, survey=survey, sample=rows)
 
     @property
     def shards(self) -> Any:

@@ -45,7 +45,9 @@ class FittedLinear:
     intercept: bool
     prior: GaussianPrior  # before any row was seen
     posterior: Laplace
-    log_evidence: float  # NaN if the prior is improper or no precision is stored
+    # NaN if the prior is improper, if no precision is stored, and after models were merged, weights were
+    # multiplied or rows were removed.
+    log_evidence: float
     weight: float  # of all rows
     iterations: int
     converged: bool

@@ -1,8 +1,8 @@
 """Responses whose targets are classes: Bernoulli for two classes, and softmax for any number.
 
-Softmax has one score per class, but only differences of scores matter. So it has K − 1 rows of parameters,
+Softmax has one score per class, but only differences of scores matter. So it has K − 1 vectors of parameters,
 one per contrast: a weighted sum of the classes' scores whose weights add up to zero. The coefficients of the
-classes follow from these rows, and add up to zero in each column. With a Gaussian prior of mean 0 and one
+classes follow from these vectors, and add up to zero in each column. With a Gaussian prior of mean 0 and one
 precision for all classes, the mode is the same as with parameters for each class.
 """
 
@@ -19,7 +19,7 @@ from tamis.models.linear.design import RowBlock
 from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response, leave_out_scores
 from tamis.tables import runs
 
-_CELLS = 1 << 21  # `Softmax.block_information` multiplies so many numbers at a time: rows · classes · columns
+_CELLS = 1 << 21  # the largest rows · classes · columns that `Softmax.block_information` multiplies at a time
 # The logistic function σ(a) is nearly Φ(a √(π/8)), where Φ is the distribution function of the normal
 # (MacKay 1992; Bishop 2006, section 4.5.2).
 _PROBIT = np.pi / 8.0
@@ -41,9 +41,9 @@ class ClassResponse(Response):
     @property
     @abstractmethod
     def class_contrasts(self) -> Array:
-        """A matrix (K, m), m being the number of rows of parameters: the weights of classes in each contrast.
+        """A matrix (K, m), m being the number of contrasts: the weights of the classes in each.
 
-        Its transpose times log-probabilities of the classes (K,) is the intercept of each row of parameters.
+        Its transpose times the log-probabilities of the classes (K,) is the intercept of each contrast.
         """
 
     @abstractmethod

@@ -235,7 +235,7 @@ class Response(ABC):
     def start_means(self, targets: Array, mean: float) -> Array:
         """Return a mean for each target from which the first step starts, inside the range of the link.
 
-        By default it is half way from the target to `mean`, the mean of all targets.
+        By default it is half way from the target to `mean`, a typical mean.
         """
         return np.asarray(0.5 * (targets + mean))
 
@@ -281,7 +281,7 @@ class Response(ABC):
         return np.eye(1)
 
     def expand(self, parameters: Array, width: int) -> Array:
-        """Convert parameters (D,), which are m rows of `width`, to the coefficients of each output.
+        """Convert parameters (D,), m vectors of `width` numbers, to the coefficients of each output.
 
         The result is (outputs, width), or (width,) if there is one output.
         """
@@ -328,7 +328,10 @@ class Response(ABC):
         return multiply
 
     def row_information(self, scores: Array) -> Array:
-        """Return the information of one row with these scores (outputs,), by the m scores of parameters."""
+        """Return the information of one row by its m products with vectors of parameters (m, m).
+
+        `scores` (outputs,) are those of the row.
+        """
         return self.information(scores).reshape(1, 1)
 
     def information_change(self, before: Array, after: Array) -> float:
