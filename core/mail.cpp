@@ -3,6 +3,7 @@
 #include "common.hpp"
 #include "mail/bodies.hpp"
 #include "mail/bundles.hpp"
+#include "mail/count_entries.hpp"
 #include "mail/deflate.hpp"
 #include "mail/entities.hpp"
 #include "mail/fit_matrix.hpp"
@@ -161,6 +162,7 @@ void bind_mail(nb::module_& m) {
   // The features of many messages.
   bind_key_lists(m);
   bind_bundles(m);
+  bind_count_entries(m);
   bind_deflate(m);
   bind_scoring(m);
   bind_score_table(m);

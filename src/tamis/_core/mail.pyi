@@ -148,6 +148,17 @@ def add_counts(
     keys: NDArray[np.uint64],
     counts: NDArray[np.int64],
 ) -> None: ...
+def find_widths(counts: NDArray[np.int64], widths: NDArray[np.uint8]) -> None: ...
+def encode_entries(
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    widths: NDArray[np.uint8],
+    width: int,
+    shift: int,
+    data: NDArray[np.uint8],
+    shelves: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> int: ...
 def compress_bytes(bytes: bytes, /) -> bytes: ...
 
 class ScoreTable:

@@ -191,7 +191,8 @@ class PendingEvents:
         """Make the events of all changes of the transaction."""
         self._described = self._recorder.describe_changes(changes_by_source)
         if self._is_ahead:
-            self._thread = threading.Thread(target=self._write_ahead)
+            # A daemon: an interrupt may end the process before it calls `finish`.
+            self._thread = threading.Thread(target=self._write_ahead, daemon=True)
             self._thread.start()
 
     def _write_ahead(self) -> None:

@@ -334,6 +334,47 @@ def _decode_entries(
     return np.repeat(high_bits, sizes) | records["key"], np.ascontiguousarray(records["counts"])
 
 
+def find_widths(counts: Counts) -> NDArray[np.uint8]:
+    """(entries,): the smallest of WIDTHS into which all counts of an entry fit."""
+    widths = np.full(len(counts), max(WIDTHS), np.uint8)
+    if core is not None:
+        core.mail.find_widths(counts, widths)
+        return widths
+    largest = np.zeros(len(counts), np.int64)
+    for column in counts.T:
+        np.maximum(largest, column ^ (column >> 63), out=largest)  # -1 - count if the count is negative
+    for width in sorted(WIDTHS, reverse=True)[1:]:
+        widths[largest < 1 << 8 * width - 1] = width
+    return widths
+
+
+def encode_entries(
+    run: Run, table: CountTable, widths: NDArray[np.uint8], entries: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Encode the entries of a table that have the width of a run; there are so many `entries`.
+
+    Return the bytes of all shelves, the number of each shelf, counted from the run's first one, and where the
+    bytes of each shelf end.
+    """
+    record = _record(run)
+    if core is not None:
+        data = np.empty(entries * record.itemsize, np.uint8)
+        numbers, ends = np.empty(entries, np.int64), np.empty(entries, np.int64)
+        n_shelves = core.mail.encode_entries(
+            table.keys, table.counts, widths, run.width, run.shift, data, numbers, ends
+        )
+        return data, numbers[:n_shelves], ends[:n_shelves]
+    places = np.flatnonzero(widths == run.width)
+    keys = table.keys[places]
+    records = np.empty(len(keys), record)
+    records["key"] = keys & np.uint64((1 << run.shift) - 1)
+    records["counts"] = table.counts[places]
+    numbers = (keys >> np.uint64(run.shift)).astype(np.int64)
+    firsts = find_firsts(numbers)
+    ends = np.append(firsts[1:], len(numbers)) * record.itemsize
+    return np.frombuffer(records.tobytes(), np.uint8), numbers[firsts], ends
+
+
 def _record(run: Run) -> np.dtype[np.void]:
     return np.dtype([("key", f"<{run.format[0]}"), ("counts", f"<{WIDTHS[run.width]}", (run.labels,))])
 
@@ -383,38 +424,20 @@ class _Writer:
 
     def write(self, table: CountTable) -> None:
         """Write entries whose keys are above all previous ones."""
-        largest = np.zeros(len(table.keys), np.int64)
-        for column in table.counts.T:
-            np.maximum(largest, column ^ (column >> 63), out=largest)  # -1 - count if the count is negative
-        entries = {}
-        smaller = np.zeros(len(largest), bool)  # entries that fit into a smaller width
-        for width in WIDTHS:
-            fits = largest < 1 << 8 * width - 1 if width < 8 else np.ones(len(largest), bool)
-            entries[width] = np.flatnonzero(fits & ~smaller)
-            smaller = fits
+        widths = find_widths(table.counts)
+        sizes = np.bincount(widths, minlength=max(WIDTHS) + 1).tolist()
+        entries = {width: sizes[width] for width in WIDTHS}
         if not self._runs:
-            self._runs = self._plan_runs({width: len(places) for width, places in entries.items()})
+            self._runs = self._plan_runs(entries)
         for width, run in self._runs.items():
-            if len(entries[width]):
-                self._write_run(run, CountTable(table.keys[entries[width]], table.counts[entries[width]]))
+            if entries[width]:
+                self._write_run(run, table, widths, entries[width])
 
-    def _write_run(self, run: Run, table: CountTable) -> None:
-        if not len(table.keys):
-            return
-        self._entries[run.width] += len(table.keys)
-        records = np.empty(len(table.keys), _record(run))
-        records["key"] = table.keys & np.uint64((1 << run.shift) - 1)
-        records["counts"] = table.counts
-        data = records.tobytes()
-        numbers = (table.keys >> np.uint64(run.shift)).astype(np.int64)
-        firsts = find_firsts(numbers)
-        ends = np.append(firsts[1:], len(numbers)) * records.itemsize
-        rows = zip(
-            (numbers[firsts] + run.start).tolist(),
-            (firsts * records.itemsize).tolist(),
-            ends.tolist(),
-            strict=True,
-        )
+    def _write_run(self, run: Run, table: CountTable, widths: NDArray[np.uint8], entries: int) -> None:
+        self._entries[run.width] += entries
+        encoded, numbers, ends = encode_entries(run, table, widths, entries)
+        data = encoded.data
+        rows = zip((numbers + run.start).tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True)
         self._connection.executemany(
             "INSERT INTO shelf VALUES (?, ?) "
             "ON CONFLICT (id) DO UPDATE SET data = CAST(data || excluded.data AS BLOB)",

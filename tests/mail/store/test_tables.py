@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tamis_mail.features import KEY_BITS
 from tamis_mail.store import Store, tables
 from tamis_mail.store.maintenance import check, compact
-from tamis_mail.store.runs import all_runs
+from tamis_mail.store.runs import WIDTHS, Run, all_runs
 from tamis_mail.store.tables import CountTable
 from tests.compiled_core import needs_core
 from tests.mail.store.memory import bag, careless
@@ -190,3 +191,29 @@ def test_the_core_and_numpy_add_stored_counts_alike(n_stored: int, n_keys: int, 
         tables.add_counts(stored, stored_counts, keys, expected)
     np.testing.assert_array_equal(found, expected)
     assert found[:, 2].tolist() == counts[:, 2].tolist()
+
+
+@needs_core
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 300), st.integers(0, 3), st.sampled_from([0, 3, 16, 20]), st.integers(0, 99))
+def test_the_core_and_numpy_encode_entries_alike(n_keys: int, labels: int, bits: int, seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    keys = np.unique(dice.integers(0, 1 << KEY_BITS, n_keys).astype(np.uint64))
+    magnitudes = dice.integers(0, 64, (len(keys), 1)).astype(np.uint64)
+    counts = (dice.integers(-(2**63), 2**63, (len(keys), labels)) >> magnitudes.astype(np.int64)).astype(
+        np.int64
+    )
+    entries = tables.CountTable(keys, counts)
+    widths = tables.find_widths(counts)
+    with mock.patch("tamis_mail.store.tables.core", None):
+        np.testing.assert_array_equal(widths, tables.find_widths(counts))
+    for width in WIDTHS:
+        run = Run(1, 1, 0, bits, width, labels, 0)
+        number = int(np.count_nonzero(widths == width))
+        if not number:  # no run is written
+            continue
+        encoded = tables.encode_entries(run, entries, widths, number)
+        with mock.patch("tamis_mail.store.tables.core", None):
+            expected = tables.encode_entries(run, entries, widths, number)
+        for ours, theirs in zip(encoded, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
