@@ -1,4 +1,7 @@
-"""`tamis digest`: the messages that were called spam or unsure, as text or as mail."""
+"""`tamis digest`: the messages that were called spam or unsure, as text or as mail.
+
+The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes.
+"""
 
 # ruff: noqa: PTH100, PTH113, PTH118, PTH208 (paths are text of the log)
 

@@ -81,7 +81,7 @@ def run(out: TextIO, options: Namespace) -> int:
         raise ValueError(
             f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
-    before = prior = RULE
+    before = prior = RULE  # the rule with the weights in use, and the prior that its weights were fitted from
     token_version = VERSION
     if has_store(path):
         with Store(path, create=False, readonly=True) as store:

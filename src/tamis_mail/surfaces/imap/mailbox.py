@@ -75,15 +75,17 @@ class ImapMailbox:
         self._next_login = 0.0  # time on the clock before which no login is tried
         self._login_fault = ""  # why the last login was refused
         self._noticed: Status | None = None  # status of the inbox for which `wait` last returned at once
-        self._refused_folders: set[str] = set()  # not watched until another connection is opened
+        # Not watched until another connection is opened, except the inbox, Junk and Unsure, which always are.
+        self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
         self._listings: dict[str, _Listing] = {}  # by name of a folder
-        self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
+        # Connections that were lost while a message was read, by name and UIDVALIDITY of its folder, and uid.
+        self._losses: Counter[tuple[str, str, int]] = Counter()
 
     # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the folders of the account, also those that the settings name and that do not exist yet."""
+        """List the folders to watch; Junk, and Unsure if the settings name one, also before they exist."""
         connection = self._get_connection()
         with self._translate_errors(connection):
             connection.check()
@@ -270,6 +272,7 @@ class ImapMailbox:
         return Folder(folder.name, role, str(status.validity), revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
+        """Whether a folder is listed: it is needed for sorting, or the settings name it (or no folder)."""
         if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
             return True
         is_chosen = not self.account.folders or folder.name in self.account.folders
@@ -291,7 +294,7 @@ class ImapMailbox:
     def _update_listing(
         self, connection: Connection, opened: SelectedFolder, known: _Listing | None
     ) -> _Listing:
-        """Return the flags of a folder; if the known listing can be updated, only changes are requested."""
+        """Return the listing of a folder; if the known one can be updated, only changes are requested."""
         current = opened.status
         if (
             known is None

@@ -55,13 +55,14 @@ _PASSWORD_SOURCES = {
     "credential": "a systemd credential, for a service",
     "prompt": "nowhere: ask each time",
 }
+# The roles of the folders that are learned: what messages in them mean.
 _MEANINGS = {
     Role.INBOX: "mail that you want",
     Role.ARCHIVE: "mail that you want",
     Role.JUNK: "spam",
     Role.SENT: "people to whom you write",
 }
-_WIDTH = 28  # characters of the progress bar
+_BAR_WIDTH = 28  # characters of the progress bar
 _SENT_BATCH = 20  # sent messages that are in memory at once: they may have large attachments
 _MAX_PASSWORDS = 3  # that may be tried
 _MAX_ATTEMPTS = 4  # to read on; so many lost connections without a message between them are an error
@@ -375,7 +376,7 @@ class _FolderReader:
         if not self._line.is_terminal or not self._line.is_due(now):
             return
         done = self._total - len(self._waiting)
-        filled = _WIDTH * done // max(1, self._total)
-        bar = "█" * filled + "░" * (_WIDTH - filled)
+        filled = _BAR_WIDTH * done // max(1, self._total)
+        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
         name = printable(self._folder.name)[:24]
         self._line.draw(f"  {name} {bar} {done:,} of {self._total:,}", now)

@@ -1,13 +1,13 @@
 """Take mail by LMTP, add the verdict, and pass it on to the next hop, the server that delivers it.
 
 A client's session has a session with the next hop. MAIL and RCPT are passed on one by one, and the replies of
-the next hop are returned as they are. The message is collected, judged for each recipient, and sent to the
-next hop; if users have stores of their own that lead to different header fields, there is a transaction for
-each group of recipients with the same fields. A message that is too large to be judged is passed on while it
-comes. The client gets 250 for a recipient only after the next hop has sent it.
+the next hop to them are returned as they are. The message is collected, judged for each recipient, and sent
+to the next hop; if users have stores of their own that lead to different header fields, there is a
+transaction for each group of recipients with the same fields. A message that is too large to be judged is
+passed on while it comes. The client gets 250 for a recipient only after the next hop has answered 250 for it.
 
 If a store cannot be used, the message is passed on as it came. If the next hop fails, the recipients without
-an answer get 451, and the client, which still has the message, tries again. No message is stored here.
+an answer get 451, and the client, which still has the message, tries again. No message is written to disk.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _BLOCK = 1 << 16  # bytes that are read at once
 _PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after this time, a message is passed on without a verdict
 _MAX_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
-_MAX_ERRORS = 20  # of a client in one session
+_MAX_ERRORS = 20  # mistakes of a client, after which its session is ended
 # Extensions of the next hop that are offered to clients: they only add parameters to MAIL and RCPT.
 _PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")
 
@@ -70,7 +70,7 @@ _LONE_DOT = Reply(
 class Marking:
     """How a verdict is written into a message."""
 
-    dialect: str  # one of DIALECTS
+    dialect: str  # one of `header_fields.DIALECTS`: the filter whose header fields are written
     version: str  # of tamis, for the header fields
     shows_evidence: bool = True
 
@@ -127,6 +127,7 @@ class LmtpService:
     limits: Limits
     hop: NextHop
     marking: Marking
+    # Returns the user of a name that a client sent, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda name: ""
     user_name: str = "address"  # or "local-part": the part of a recipient's address that names a user
 
@@ -614,7 +615,7 @@ class _Answers:
 
 
 async def _run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run work to its end, even if the session is cancelled meanwhile.
+    """Run work to its end, even if the session is cancelled once meanwhile.
 
     Otherwise a client would get no answer to a message that the next hop has delivered, and would send it
     once more. The time limits of the next hop bound the wait.

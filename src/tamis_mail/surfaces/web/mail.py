@@ -139,7 +139,7 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
     connections.catalog.note_verdicts([(digest, verdict.label, verdict.probability)])
     evidence = verdict.evidence
     rule = Rule.of(connections.sieve.store)
-    tinter = Tinter(evidence)
+    tinter = Tinter(evidence)  # colours words by their evidence
     first = [
         (name, value[:_FIELD_TEXT])
         for wanted in _FIRST_FIELDS
@@ -301,12 +301,12 @@ def routes(context: Context) -> list[BaseRoute]:
     async def judge(request: Request) -> Response:
         """Judge messages again, as the page asks for those whose verdicts are stale."""
         values = await read_json(request)
-        digests = values.get("digests") if isinstance(values, dict) else None
-        if not isinstance(digests, list) or len(digests) > 2 * PAGE:
+        texts = values.get("digests") if isinstance(values, dict) else None
+        if not isinstance(texts, list) or len(texts) > 2 * PAGE:
             raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE}")
-        names = [read_digest(str(text)) for text in digests]
+        digests = [read_digest(str(text)) for text in texts]
         end = time.monotonic() + _JUDGE_SECONDS  # the page asks again for the messages that are left
-        work = partial(actions.judge_again, digests=names, must_end=lambda: time.monotonic() > end)
+        work = partial(actions.judge_again, digests=digests, must_end=lambda: time.monotonic() > end)
         verdicts = await asyncio.wrap_future(context.threads.submit_analysis(work))
         return JSONResponse(
             {digest.hex(): {"label": label, "probability": p} for digest, (label, p) in verdicts.items()}

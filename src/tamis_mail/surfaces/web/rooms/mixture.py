@@ -28,7 +28,7 @@ MAX_POINTS = 300
 MAX_STEPS = 100
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 STARTS = ("random_from_data", "kmeans")
-_BLOCK = "points"
+_BLOCK = "points"  # name of the model's only block
 # The prior of each component: its mean is the middle of the plane, and has the weight of a hundredth of a
 # point. The covariance of a component without points has its mode at scale / (freedom + 4), a standard
 # deviation of a quarter of a unit.
