@@ -125,6 +125,7 @@ class Place:
     is_gone: bool = False
 
 
+# In the order of the fields of Place.
 _COLUMNS = (
     "place.id, folder.name, role, uid, identity, keywords, state, label, target, copy, attempts, retry, gone"
 )
@@ -178,6 +179,7 @@ class Memory:
             self._lock = -1
 
     def _open(self, path: Path | None, *, is_copy: bool) -> sqlite3.Connection:
+        """Open the memory; if the file is damaged, or no memory, note that and open a new one."""
         if path is None or (is_copy and not is_there(path)):
             return _open_or_create(":memory:")
         if is_copy:
@@ -252,7 +254,7 @@ class Memory:
         """Note a folder before its messages are compared with their places.
 
         Return whether its messages are a baseline: in the first pass over the account, after `validity` has
-        changed, or if the folder was gone; in these cases, until `end_folder`. The messages of a folder that
+        changed, or if the folder was gone, until `end_folder` is called. The messages of a folder that
         appears after the first pass are not a baseline: the owner's first move to Junk may have created it.
         """
         with self.batch():
@@ -468,9 +470,9 @@ class Memory:
         return is_retried
 
     def prune(self) -> int:
-        """End moves whose message was not found in time, and delete places that have been gone for long.
+        """End moves whose message was not found in time; delete places that have been gone for long.
 
-        Return the number of deleted places.
+        If more than _MAX_GONE places are gone, delete the oldest, too. Return the number of deleted places.
         """
         now = int(self._clock())
         with self.batch():
@@ -496,6 +498,7 @@ class Memory:
         )
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
+        """Yield the places that satisfy a condition of SQL with these values."""
         for row in self._execute(f"{_SELECT_PLACES} WHERE {condition}", values):
             number, folder, role, uid, identity, keywords, state, label, target, copy_uid = row[:10]
             attempts, retry_time, gone_time = row[10:]

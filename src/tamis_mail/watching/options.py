@@ -73,7 +73,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
         settings = Settings(
             sorts=not options.no_sort,
             learns=not options.no_learn,
-            marks=options.keywords,
+            adds_keywords=options.keywords,
             only_moves=options.only_moves,
             sorts_read=options.sort_read,
             is_dry_run=is_dry_run,

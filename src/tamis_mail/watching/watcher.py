@@ -64,7 +64,7 @@ _PRUNE_SECONDS = 3600.0  # time between two prunings of the memory
 _FIRST_BACKOFF, _MAX_BACKOFF = 2.0, 300.0
 # Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
-_SORTED_INTO = (Role.JUNK, Role.UNSURE)
+_SORTED_INTO = (Role.JUNK, Role.UNSURE)  # roles of the folders to which the filter moves mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Settings:
 
     sorts: bool = True  # whether new mail in the inbox is judged
     learns: bool = True  # whether the lessons of the owner are learned
-    marks: bool = False  # whether messages sorted as spam get the keyword $Junk, those sorted as ham $NotJunk
+    adds_keywords: bool = False  # whether sorted spam gets the keyword $Junk, and sorted ham $NotJunk
     only_moves: bool = False  # whether the place and keywords of a message seen first teach nothing
     sorts_read: bool = False  # whether the first pass also sorts messages that the owner has read
     is_dry_run: bool = False  # whether the mailbox and the store stay unchanged
@@ -546,7 +546,7 @@ class Watcher:
             self._add_keywords(folder, place, added)
 
     def _keywords_of(self, label: str) -> frozenset[str]:
-        if not self._settings.marks:
+        if not self._settings.adds_keywords:
             return frozenset()
         return {SPAM: frozenset({"$Junk"}), HAM: frozenset({"$NotJunk"})}.get(label, frozenset())
 
@@ -577,6 +577,7 @@ class Watcher:
         self._move(folder, noted, target)
 
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
+        """Make a move that was noted, and note its end; a message that cannot be moved is a failure."""
         try:
             uid = self._mailbox.move(folder, place.uid, target, copy_uid=place.copy_uid or None)
         except LookupError:  # the owner has moved or deleted the message meanwhile

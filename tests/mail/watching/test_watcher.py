@@ -138,7 +138,7 @@ def test_the_first_pass_is_a_baseline_in_which_only_unread_mail_is_sorted(tmp_pa
 
 
 def test_keywords_of_the_owner_teach_and_those_of_the_filter_do_not(make_bench: MakeBench) -> None:
-    bench = make_bench(marks=True)
+    bench = make_bench(adds_keywords=True)
     bench.account.deliver(SPAM)
     uid = bench.account.deliver(HAM)
     bench.run()

@@ -221,7 +221,7 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened and whose names can be sent back, with their special uses.
+        """List the folders that can be opened and whose names can be sent back, with their attributes.
 
         If the server offers LIST-STATUS, the list also has the counters of the folders.
         """

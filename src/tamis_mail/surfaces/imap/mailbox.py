@@ -1,7 +1,7 @@
 """An IMAP account as a `Mailbox` of the watcher, over a connection that is opened again when it is lost.
 
 - A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
-  each failure. A refused password is not sent again for a longer time, because servers lock accounts.
+  each failure. After a refused password, none is sent for a minute or more, because servers lock accounts.
 - The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
 - Messages are read in batches, so that memory is bounded. If the connection is lost while a batch is read,
   each of its messages is read alone the next time. A message with three losses counts as unreadable, so that
@@ -259,6 +259,7 @@ class ImapMailbox:
         return find_roles(folders, junk=join_parts(self.account.junk), unsure=join_parts(self.account.unsure))
 
     def _make_folder(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
+        """Return a folder for the watcher; one that is not watched has no UIDVALIDITY and no revision."""
         if role not in WATCHED:
             return Folder(folder.name, role)
         try:
@@ -281,6 +282,7 @@ class ImapMailbox:
     def _open(
         self, connection: Connection, folder: Folder, *, writable: bool = False, reopens: bool = False
     ) -> SelectedFolder:
+        """Open a folder as `Connection.select` does; raise MailboxError if its uids are new."""
         wire = self._wires.get(folder.name, folder.name)
         try:
             opened = connection.select(wire, writable=writable, reopens=reopens)
@@ -354,6 +356,7 @@ class ImapMailbox:
     def _read_batch(
         self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
     ) -> list[tuple[int, bytes | MessageError]]:
+        """Return the uids and the messages of a batch; if the connection is lost, count that for each."""
         connection = self._get_connection()
         keys = [self._make_key(folder, uid) for uid in batch]
         max_bytes = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES

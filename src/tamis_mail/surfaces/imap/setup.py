@@ -201,8 +201,8 @@ class _Questions:
 def _ask_account(questions: _Questions, options: Namespace) -> Account:
     """Return the account that the options describe.
 
-    Settings without an option come from the account of this name that was set up before. If address, server
-    or the source of the password is still missing, the user is asked for it.
+    Settings without an option come from the account of this name that was set up before. The user is asked
+    for what is still missing of the address, the server, and where the password is kept.
     """
     given = read_given_settings(options)
     known = _find_known(options.name)

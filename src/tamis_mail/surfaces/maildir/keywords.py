@@ -59,6 +59,7 @@ class KeywordFile:
         return next((letter for letter, name in self.read().items() if name.casefold() == folded), None)
 
     def _add(self, keyword: str) -> str | None:
+        """Add a keyword to the file, under Dovecot's lock; return its letter, or None if that fails."""
         if not self._path.is_file() or not keyword.isprintable() or " " in keyword:
             return None
         lock = self._path.with_name(f"{KEYWORD_FILE}.lock")

@@ -108,6 +108,7 @@ class MilterService:
             return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
 
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
+        """Judge a message, log the verdict, and return the changes and the decision, as packets."""
         queue_id = _clean_queue_id(message.envelope.queue_id)
         if (n_left := message.n_old_fields - len(_list_renamable(message))) > 0:
             self.log.write("old-fields-left", queue=queue_id, count=n_left)

@@ -50,7 +50,7 @@ class SpamdService:
     user_of: Callable[[str], str] = lambda user: ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read a request, and write the answer; a client that sends nothing (a port scan) gets none."""
+        """Read a request, and write the answer; a client that sends SKIP, or nothing at all, gets none."""
         is_refused = False
         try:
             request = await self._read(reader)

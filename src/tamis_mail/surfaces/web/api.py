@@ -29,6 +29,7 @@ from tamis_mail.verdict import Verdict
 _ROOT = "/api/v1"
 _MAX_EVIDENCE = 100  # pieces of evidence in an answer
 _MAX_EVENTS = 500  # events in an answer
+# The types of bodies.
 _BYTES = "application/octet-stream"
 _MESSAGE = "message/rfc822"
 _JSON = "application/json"
@@ -37,7 +38,7 @@ _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description":
 _DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MAX_MESSAGES}
 # A number from 0 to 4 as Python writes it, such as 0.050000000000000044 or 1e-05.
 _DOUBT = r"([0-3]\.[0-9]{1,20}|[0-9](\.[0-9]{1,17})?e-[0-9]{2,3})"
-# A place in the list of messages: the doubt, the age and the number of a row of the catalog.
+# A position in the list of messages: the doubt, the age and the number of a row of the catalog.
 _CURSOR: Schema = {"type": "string", "pattern": f"^{_DOUBT},-?[0-9]{{1,15}},[1-9][0-9]{{0,15}}$"}
 _LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
 _LABEL_OR_NONE: Schema = {"type": "string", "enum": ["spam", "ham", "none"]}
@@ -67,6 +68,7 @@ def _nullable(schema: Schema) -> Schema:
     return {**schema, "type": [schema["type"], "null"]}
 
 
+# The schemas of answers, and of their parts.
 _ERROR = _object_schema(error=_TEXT)
 _COUNTS: Schema = {"type": "object", "additionalProperties": _INTEGER}  # numbers of messages by label
 _STATUS = _object_schema(version=_TEXT, labels=_COUNTS, verdicts=_COUNTS)
@@ -434,6 +436,7 @@ def _has_type(request: Request, expected: str) -> bool:
 
 
 def _read_values(operation: Operation, request: Request) -> Values:
+    """Read the parameters of a request from its path and its query; raise HTTPException if one is wrong."""
     values: Values = {}
     for name, schema in operation.path_parameters.items():
         values[name] = request.path_params[name]

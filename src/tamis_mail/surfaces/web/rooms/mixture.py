@@ -176,6 +176,10 @@ def _write_sentences(
     bounds: list[float],
     converged: bool,
 ) -> list[str]:
+    """Describe the mixture after the last step that was made; `objectives` and `bounds` include the next one.
+
+    `count` is the number of points, `wanted` the number of components that the request names.
+    """
     step = len(bounds) - 1
     weights, means = np.exp(mixture.log_prior), _get_density(mixture).mean
     parts = [
