@@ -53,6 +53,11 @@ def test_help_fits_a_narrow_terminal(typed: Type, monkeypatch: pytest.MonkeyPatc
     assert long == []
 
 
+def test_the_usage_shows_an_option_that_must_be_given_without_brackets() -> None:
+    (lmtp,) = (command for command in FOUND if command.words == ("tamis", "serve", "lmtp"))
+    assert " --next ADDRESS [--next-protocol" in lmtp.synopsis
+
+
 def test_help_on_what_there_is_not(typed: Type) -> None:
     for words in (["frobnicate"], ["sort", "more"]):
         answer = typed("help", *words)

@@ -110,9 +110,8 @@ def run(options: Namespace, make_service: Callable[..., Service], source: str) -
     """Run a daemon until a signal ends it, and return its exit status.
 
     `make_service` is called with a `Filtering`, a `Log`, `Metrics`, the `limits` and `user_of`, which returns
-    the user for a name that a client sent; "" is the user of the store of `--store`.
-
-    The log of events names `source` as the origin of what the daemon learns and judges.
+    the user for a name that a client sent; "" is the user of the common store, that of `--store`. The log of
+    events names `source` as the origin of what the daemon learns and judges.
     """
     asyncio.run(_serve(options, make_service, source))
     return 0

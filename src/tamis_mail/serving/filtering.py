@@ -25,7 +25,7 @@ from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 T = TypeVar("T")
 
 _FLUSH_SECONDS = 1.0  # time between two writes of verdicts to the logs
-_MAX_WAITING = 200  # messages that may wait for a thread; further ones wait until there is a free place
+_MAX_WAITING = 200  # messages in the queue for a thread; the callers of further ones wait for a free place
 _BATCH = 32  # maximum number of messages that are judged together
 _BATCH_BYTES = 4 << 20  # a batch of so many bytes gets no more messages
 
@@ -41,9 +41,9 @@ class TimedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error of a store or message, because of which there is no verdict, or nothing was learned."""
+    """Why there is no verdict or nothing was learned: an error of a store or message, or the daemon's end."""
 
-    sentence: str
+    sentence: str  # one line for the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ class Filtering:
     """Judges and learns messages for all connections of a daemon.
 
     `path_of` returns the path of a user's store. The user with an empty name has the common store, which also
-    judges the mail of users without a store.
+    judges the mail of users without a store. `threads` is the number of threads that judge, at least one;
+    `source` is the name of the daemon in the log of events.
     """
 
     def __init__(self, path_of: Callable[[str], Path], *, threads: int = 2, source: str = "") -> None:
@@ -91,7 +92,10 @@ class Filtering:
         return await future
 
     def find_store_user(self, user: str) -> str:
-        """Return the user whose store judges a user's mail: this user, or "" for the common store."""
+        """Return the user whose store judges a user's mail: this user, or "" for the common store.
+
+        A store on a server is not asked for here; it counts as being there.
+        """
         try:
             path = self._path_of(user)
             return user if user and (is_address(path) or is_there(path)) else ""

@@ -80,15 +80,18 @@ def _open_tcp(host: str, port: int) -> list[socket.socket]:
 
 
 def _open_unix(path: Path, mode: int) -> socket.socket:
-    """Open a Unix socket. A socket file at which no process listens is replaced."""
+    """Open a Unix socket. A socket file at which no process accepts connections is replaced."""
     if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
         raise OSError(f"cannot listen at unix:{path}: it exists and is not a socket")
     if path.exists():
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(str(path))
-            except OSError:
+            except (ConnectionRefusedError, FileNotFoundError):
                 path.unlink(missing_ok=True)
+            except OSError as error:
+                reason = f"the socket that is there cannot be tried: {error.strerror}"
+                raise OSError(error.errno, f"cannot listen at unix:{path}: {reason}") from None
             else:
                 raise OSError(f"cannot listen at unix:{path}: another process listens there")
     opened = socket.socket(socket.AF_UNIX)

@@ -96,6 +96,7 @@ class Server:
                     os.unlink(name)  # noqa: PTH108 (a name that the user gave, as it is)
 
     async def _accept(self, listening: socket.socket) -> None:
+        """Accept connections at a socket, and serve each in a task, until this task is cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:

@@ -35,14 +35,17 @@ class JudgedMessage:
 
 
 class Classifier(Protocol):
-    """Judges and learns messages. Both methods may raise StoreUnusableError."""
+    """Judges and learns messages. `judge` and `learn` may raise StoreUnusableError."""
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
         """Judge messages; return a result or an error for each of them, in their order."""
         ...
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
-        """Learn messages of one label; return "learned", "known" or an error for each, in their order."""
+        """Learn messages of one label; return "learned", "known" or an error for each, in their order.
+
+        "known" stands for a message that had been learned with this label before.
+        """
         ...
 
     def close(self) -> None:
@@ -65,7 +68,10 @@ class StoreClassifier:
         self._writers = OpenStores(readonly=False)
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
-        """Judge messages. A message that was learned has its label: spam, or ham for any other label."""
+        """Judge messages. A message that was learned has its own label: spam, or ham for any other label.
+
+        A guessed label does not count: such a message has the label of its verdict.
+        """
         started = time.perf_counter()
         if not has_store(self.path):
             raise StoreUnusableError(f"there is no store {self.path}: learn first (tamis learn --help)")
@@ -77,7 +83,7 @@ class StoreClassifier:
         ]
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
-        """Learn messages of one label, in one transaction."""
+        """Learn messages of one label together or, if one of them causes an error, one by one."""
 
         def learn(sieve: Sieve, batch: Sequence[bytes]) -> Sequence[str]:
             identities = [digest(canonical(raw)) for raw in batch]

@@ -6,9 +6,10 @@
                             $NotJunk, NonJunk or NotJunk           ham
     an answer               \\Answered                              ham
 
-A message in the trash, in drafts, in a folder of sent mail or in a virtual folder teaches nothing. A move
-takes precedence over a keyword, and a keyword over an answer; keywords of both labels teach nothing. Moves
-and keywords of the filter itself teach nothing: the memory records them, so that they are recognised.
+A message that is seen for the first time in junk counts as moved there, and its answer teaches nothing. A
+message in the trash, in drafts, in a folder of sent mail or in a virtual folder teaches nothing. A move takes
+precedence over a keyword, and a keyword over an answer; keywords of both labels count as none. Moves and
+keywords of the filter itself teach nothing: the memory records them, so that they are recognised.
 """
 
 from tamis_mail.labels import HAM, SPAM

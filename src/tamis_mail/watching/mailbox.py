@@ -31,7 +31,7 @@ class Folder:
     name: str  # unique in its account, decoded
     role: Role
     validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
-    revision: str = ""  # if it is not empty and equals an earlier one, no message has changed since
+    revision: str = ""  # if it is not empty and equals an earlier one of this folder, no message has changed
     is_present: bool = True  # False for a folder that `move` creates when it is needed
 
 
@@ -81,5 +81,5 @@ class Mailbox(Protocol):
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait until something has changed, but at most the given number of seconds."""
+        """Wait until the account reports a change, but at most the given number of seconds."""
         ...

@@ -1,8 +1,8 @@
 """The state of a watcher between two passes and two runs, in one SQLite file beside the store.
 
 The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (the digest
-of `tamis_mail.message`), the keywords that it had, and its state. Each action of the filter is recorded
-before it is performed, so that after a crash it is not repeated, and not mistaken for an act of the mailbox's
+of `tamis_mail.message`), the keywords that it had, and its state. Each move, keyword and lesson is recorded
+before it is performed, so that after a crash it is completed, and not mistaken for an act of the mailbox's
 owner. These are the states, with the words for them in the file:
 
     UNIDENTIFIED  "unread"     its identity is not known yet
@@ -15,9 +15,9 @@ owner. These are the states, with the words for them in the file:
     DONE          "seen"       nothing is to be done
     FAILED        "failed"     it cannot be handled; `reason` says why
 
-If the file is missing or damaged, a new one is made. Messages found in its first pass are only recorded (the
-baseline), and nothing is learned from them. A place whose message has left the folder is gone; it is deleted
-only after 30 days, because a message that is moved may reappear late.
+If the file is missing or damaged, a new one is made. Nothing is learned from messages that are found in its
+first pass (the baseline). A place whose message has left the folder is gone; it is deleted after 30 days, or
+when there are too many of them, because a message that is moved may reappear late.
 """
 
 import json
@@ -55,13 +55,14 @@ _RETRY_FACTOR = 8  # of each wait to the one before: the last attempt is almost 
 _GONE_SECONDS = 30 * 86400
 _MAX_GONE = 200_000  # if more places are gone, about 30 MB, the oldest are deleted earlier
 # If a message that the filter moved is not found in its target within this time, the filter's move has ended;
-# if the message is found later, the owner has moved it there.
+# if the message is found later, the owner counts as having moved it there.
 _MOVING_SECONDS = 3600
 _BUSY_SECONDS = 10.0  # how long to wait for another process that writes
 _APPLICATION = 0x74616D77  # "tamw": identifies a memory
 _VERSION = 1
 _SQLITE_MAGIC = b"SQLite format 3\0"  # the first bytes of a file of SQLite
 
+# The statements are separated at semicolons, so the comments have none.
 _SCHEMA = """
 CREATE TABLE account (
     id INTEGER PRIMARY KEY,
@@ -72,16 +73,16 @@ CREATE TABLE folder (
     id INTEGER PRIMARY KEY,
     account INTEGER NOT NULL,
     name TEXT NOT NULL,
-    role TEXT NOT NULL,
-    validity TEXT NOT NULL,
-    is_baseline INTEGER NOT NULL,      -- 1 until the messages of the folder were listed once
+    role TEXT NOT NULL,                -- a value of Role
+    validity TEXT NOT NULL,            -- UIDVALIDITY, which changes when all uids do (empty for a Maildir)
+    is_baseline INTEGER NOT NULL,      -- 1 until the messages of a baseline were all noted
     is_gone INTEGER NOT NULL,
     UNIQUE (account, name)
 );
 CREATE TABLE place (
     id INTEGER PRIMARY KEY,
     folder INTEGER NOT NULL,
-    validity TEXT NOT NULL,
+    validity TEXT NOT NULL,            -- of the folder when the message was noted
     uid TEXT NOT NULL,
     identity BLOB,                     -- NULL if the message was not read
     keywords TEXT NOT NULL,            -- JSON
@@ -124,6 +125,7 @@ class Place:
     is_gone: bool = False
 
 
+# In the order of the fields of Place.
 _COLUMNS = (
     "place.id, folder.name, role, uid, identity, keywords, state, label, target, copy, attempts, retry, gone"
 )
@@ -132,7 +134,7 @@ _SELECT_PLACES = f"SELECT {_COLUMNS} FROM place JOIN folder ON folder.id = place
 
 
 class Memory:
-    """The memory of one account. Each method is one transaction; `batch` joins several into one."""
+    """The memory of one account. Each method writes in one transaction; `batch` joins several into one."""
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class Memory:
 
     @classmethod
     def path_of(cls, store: Path) -> Path:
-        """Return the path of the memory of a store."""
+        """Return the path of the memory of a store; create the folder of the replica of one on a server."""
         if is_address(store):  # a store on a server: its memory is beside its replica
             store = Path(find_local_path(store))
             store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -177,6 +179,7 @@ class Memory:
             self._lock = -1
 
     def _open(self, path: Path | None, *, is_copy: bool) -> sqlite3.Connection:
+        """Open the memory; if the file is damaged, or no memory, note that and open a new one."""
         if path is None or (is_copy and not is_there(path)):
             return _open_or_create(":memory:")
         if is_copy:
@@ -251,8 +254,8 @@ class Memory:
         """Note a folder before its messages are compared with their places.
 
         Return whether its messages are a baseline: in the first pass over the account, after `validity` has
-        changed, or if the folder was gone. The messages of a folder that appears after the first pass are not
-        a baseline: the owner's first move to Junk may have created the folder.
+        changed, or if the folder was gone, until `end_folder` is called. The messages of a folder that
+        appears after the first pass are not a baseline: the owner's first move to Junk may have created it.
         """
         with self.batch():
             rows = self._execute(
@@ -312,7 +315,7 @@ class Memory:
         }
 
     def find_last_place(self, identity: bytes) -> Place | None:
-        """Return the place in which a message was found most recently, even if it has gone from there."""
+        """Return the place that was noted last for a message, even if it is gone; None if there is none."""
         places = self._select(
             "folder.account = ? AND identity = ? ORDER BY place.id DESC LIMIT 1", (self._account, identity)
         )
@@ -330,9 +333,10 @@ class Memory:
         )
 
     def find_move(self, identity: bytes, target: str) -> Place | None:
-        """Return the place from which the filter was moving this message to a folder.
+        """Return the place from which the filter was moving this message to a folder, or None.
 
-        If there are several such places, one that is gone takes precedence.
+        Places whose message was found in the target already are left out. If there are several others, one
+        that is gone takes precedence.
         """
         places = self._select(
             "folder.account = ? AND identity = ? AND state IN (?, ?) AND target = ? AND copy = '' "
@@ -466,9 +470,9 @@ class Memory:
         return is_retried
 
     def prune(self) -> int:
-        """End moves whose message was not found in time, and delete places that have been gone for long.
+        """End moves whose message was not found in time; delete places that have been gone for long.
 
-        Return the number of deleted places.
+        If more than _MAX_GONE places are gone, delete the oldest, too. Return the number of deleted places.
         """
         now = int(self._clock())
         with self.batch():
@@ -494,6 +498,7 @@ class Memory:
         )
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> Iterator[Place]:
+        """Yield the places that satisfy a condition of SQL with these values."""
         for row in self._execute(f"{_SELECT_PLACES} WHERE {condition}", values):
             number, folder, role, uid, identity, keywords, state, label, target, copy_uid = row[:10]
             attempts, retry_time, gone_time = row[10:]
@@ -545,7 +550,7 @@ def _open_or_create(name: str) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Raise ValueError or DatabaseError unless this is a memory of this version."""
+    """Raise ValueError or DatabaseError unless this is an undamaged memory of this version."""
     values = [
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     ]
@@ -557,7 +562,11 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def _lock_account(path: Path, account: int) -> int:
-    """Lock an account, because two watchers would mistake each other's moves for those of the owner."""
+    """Lock an account, because two watchers would mistake each other's moves for those of the owner.
+
+    Return the descriptor of the lock file, of which the byte at the account's number is locked. On systems
+    without fcntl (Windows), nothing is locked.
+    """
     handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
         fcntl = import_module("fcntl")
@@ -573,7 +582,7 @@ def _lock_account(path: Path, account: int) -> int:
 
 
 def _put_aside(path: Path) -> None:
-    """Rename a damaged memory, so that a new one can be made."""
+    """Rename a file that cannot be used as a memory, so that a new one can be made."""
     path.replace(path.with_name(f"{path.name}.damaged"))
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)

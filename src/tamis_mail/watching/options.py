@@ -56,9 +56,9 @@ def add_options(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, source: str, command: str) -> int:
     """Watch an account until a signal ends it, or for one pass, and return the exit status.
 
-    The status is 0, or 3 if the last pass left some tasks undone. `account` is the name of the account in the
-    memory, `source` is the source of its messages in the log, and `command` is the command that watches it,
-    without the options of `add_options`.
+    The status is 3 if a fault has stopped some of the last pass, unless a signal ended it, else 0. `account`
+    is the name of the account in the memory, `source` is the source of its messages in the log, and `command`
+    is the command that watches it, without the options of `add_options`.
     """
     store = Path(options.store).expanduser() if options.store else default_path()
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
@@ -73,7 +73,7 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
         settings = Settings(
             sorts=not options.no_sort,
             learns=not options.no_learn,
-            marks=options.keywords,
+            adds_keywords=options.keywords,
             only_moves=options.only_moves,
             sorts_read=options.sort_read,
             is_dry_run=is_dry_run,

@@ -1,9 +1,9 @@
 """Folders → their roles: by special-use attribute (RFC 6154), else by well-known names in several languages.
 
-- A folder below a folder with a role has the same role: mail in Junk/2026 is junk. Only folders below the
-  inbox do not have its role.
+- A folder without a role of its own has that of the folder above it: mail in Junk/2026 is junk. Only the role
+  of the inbox is not passed on to folders below it.
 - An attribute takes precedence over a name: if the server says which folder is Junk, no other folder is junk
-  because of its name.
+  because of its name. A folder that the user chose for a role takes precedence over both.
 - Names are compared only at the top level, and directly below the inbox or "[Gmail]": Projects/Junk has no
   role.
 """
@@ -30,7 +30,8 @@ class Role(StrEnum):
 
 
 # The roles of folders between which a move can teach something. A move to the trash teaches nothing, because
-# spam and other mail are deleted alike; a message that returns is compared with its folder before the trash.
+# spam and other mail are deleted alike; a message that returns from it counts as moved from its last folder
+# before the trash.
 WATCHED = frozenset({Role.INBOX, Role.JUNK, Role.UNSURE, Role.ARCHIVE, Role.OTHER})
 
 _ATTRIBUTES = {
@@ -104,6 +105,7 @@ def _find_role_by_name(parts: tuple[str, ...]) -> Role | None:
 
 
 def _inherit(parts: tuple[str, ...], roles_by_parts: dict[tuple[str, ...], Role]) -> Role:
+    """Return the role of a folder: its own, else that of the nearest folder above, except the inbox."""
     for length in range(len(parts), 0, -1):
         role = roles_by_parts.get(parts[:length])
         if role is not None and (length == len(parts) or role != Role.INBOX):

@@ -2,11 +2,11 @@
 
 A pass lists all watched folders, compares them with the memory, notes the tasks that follow, and then does
 them. A place is a message in a folder; its state says which task is left (`memory` lists the states). A
-lesson is the label that an action of the owner teaches. The baseline of a folder are the messages that it has
-in the first pass over the account, or after all its uids have changed; they teach nothing. Keywords include
-the flags of IMAP, such as \\Seen. Each step is noted in the memory before and after it is done. The process
-can be killed, or lose the connection, at any moment: the next pass continues, and no message is lost, moved
-twice or learned wrongly.
+lesson is the label that an action of the mailbox's owner teaches. The baseline of a folder are the messages
+that it has in the first pass over the account, or when it returns, or after all its uids have changed; they
+teach nothing. Keywords include the flags of IMAP, such as \\Seen. Each step is noted in the memory before and
+after it is done, so that the process can be killed, or lose the connection, at any moment: the next pass does
+what is left.
 """
 
 import random
@@ -51,20 +51,20 @@ from tamis_mail.watching.roles import WATCHED, Role
 
 _READ_BATCH = 100  # messages that are requested from the mailbox together
 _TASK_BATCH = 50  # messages that are judged or learned together, in a fraction of a second
-# Messages are read to identify them; so many bytes of them are kept until they are judged or learned.
+# Messages are read to identify them; at most so many bytes of them are kept until they are judged or learned.
 _CACHE_BYTES = 32 << 20
-_GROUP_BYTES = 8 << 20  # when so many bytes are read, these messages are handled before more are read
+_GROUP_BYTES = 8 << 20  # when so many bytes were read, their messages are handled before more are read
 _NOTE_BATCH = 1000  # places that are noted in one transaction
 _PROGRESS_MESSAGES = 200  # for fewer messages, there is no progress line
 # A mail program may move a message by copying it and deleting the original later. After this time, a copy
-# whose original is still there is a second delivery.
+# whose original is still there counts as a second delivery.
 _SETTLE_SECONDS = 60
 _PRUNE_SECONDS = 3600.0  # time between two prunings of the memory
 # Seconds to wait after a pass that the mailbox or the memory has stopped; doubled after each further one.
 _FIRST_BACKOFF, _MAX_BACKOFF = 2.0, 300.0
 # Junk is listed last: a message that is moved there meanwhile is found in both folders, never in neither.
 _ORDER = (Role.INBOX, Role.OTHER, Role.ARCHIVE, Role.UNSURE, Role.JUNK)
-_SORTED_INTO = (Role.JUNK, Role.UNSURE)
+_SORTED_INTO = (Role.JUNK, Role.UNSURE)  # roles of the folders to which the filter moves mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class Settings:
 
     sorts: bool = True  # whether new mail in the inbox is judged
     learns: bool = True  # whether the lessons of the owner are learned
-    marks: bool = False  # whether sorted messages get the keyword $Junk or $NotJunk
-    only_moves: bool = False  # as in `lessons.find_lesson`
+    adds_keywords: bool = False  # whether sorted spam gets the keyword $Junk, and sorted ham $NotJunk
+    only_moves: bool = False  # whether the place and keywords of a message seen first teach nothing
     sorts_read: bool = False  # whether the first pass also sorts messages that the owner has read
     is_dry_run: bool = False  # whether the mailbox and the store stay unchanged
-    seconds: float = 60.0  # time between two passes, if nothing changes
+    seconds: float = 60.0  # maximum wait between two passes without a fault
 
 
 class Stop:
@@ -103,7 +103,7 @@ class Stop:
 
     @contextmanager
     def allow_interrupts(self) -> Iterator[None]:
-        """Let a signal end this block, such as a wait, at once; raise StopRequest then."""
+        """Let a signal end this block, such as a wait, at once; raise StopRequest if there was a request."""
         self._is_waiting = True
         try:
             self.check()
@@ -129,9 +129,9 @@ class StopRequest(Exception):  # noqa: N818 (no error)
 
 @dataclass(slots=True)
 class _MessageCache:
-    """A bounded cache of messages that were just read, so that they need not be read twice."""
+    """Messages that were just read, up to _CACHE_BYTES of them, so that these need not be read twice."""
 
-    size: int = 0
+    size: int = 0  # bytes of these messages
     messages: dict[tuple[str, str], bytes] = field(default_factory=dict)  # by folder and uid
 
     def keep(self, folder: str, uid: str, raw: bytes) -> None:
@@ -146,7 +146,11 @@ class _MessageCache:
 
 
 class Watcher:
-    """Watches one account."""
+    """Watches one account.
+
+    In a dry run, `out` receives one line per message that would be moved or learned. `progress` is the line
+    of the terminal that says how many messages of a large folder were read.
+    """
 
     def __init__(
         self,
@@ -178,10 +182,13 @@ class Watcher:
         # By folder: its revision at the last comparison with the memory.
         self._revisions: dict[str, str] = {}
         self._cache = _MessageCache()
-        self._prune_time = 0.0  # time of the last pruning of the memory; the first pass always prunes it
+        self._prune_time = 0.0  # time of the last pruning of the memory; 0 before the first one
 
     def run(self, *, once: bool = False) -> bool:
-        """Watch until the end is requested, or for one pass; return whether the last pass was complete."""
+        """Watch until the end is requested, or for one pass; return what the last finished pass returned.
+
+        Without a finished pass, return False.
+        """
         backoff = _FIRST_BACKOFF
         is_complete = False
         try:
@@ -201,8 +208,9 @@ class Watcher:
             return is_complete
 
     def run_pass(self) -> bool:
-        """Compare, learn and sort once; return False if some tasks must wait for a later pass.
+        """Compare, learn and sort once; return False if a fault has stopped some of this.
 
+        A message that is tried again later, because it could not be read or is ambiguous, is not a fault.
         Raise StopRequest if the end was requested.
         """
         try:
@@ -233,7 +241,10 @@ class Watcher:
 
     def _note_changes(self, folders: Sequence[Folder]) -> None:
         """Note the changes of all folders: first the messages that are gone, then the new ones."""
-        self._memory.mark_folders_gone_except([folder.name for folder in folders if folder.is_present])
+        present = [folder.name for folder in folders if folder.is_present]
+        self._memory.mark_folders_gone_except(present)
+        for name in self._revisions.keys() - present:
+            del self._revisions[name]  # the folder is compared when it returns, even if it has not changed
         new_messages: list[tuple[Folder, list[ListedMessage], bool]] = []
         for folder in folders:
             self.stop.check()
@@ -271,8 +282,8 @@ class Watcher:
 
     def _note_messages(self, folder: Folder, messages: Sequence[ListedMessage], *, is_baseline: bool) -> None:
         """Note messages that are new in a folder; they are read, because their content identifies them."""
-        # Old messages of these folders need not be identified: if one of them is later found in Junk, that
-        # teaches spam wherever it was before.
+        # Old messages of the archive and of other folders need not be identified: if one of them is later
+        # found in Junk, that teaches spam wherever it was before.
         is_not_identified = (
             is_baseline and folder.role in (Role.ARCHIVE, Role.OTHER) and not self._settings.only_moves
         )
@@ -319,7 +330,10 @@ class Watcher:
     def _find_task(
         self, folder: Folder, message: ListedMessage, identity: bytes, *, is_baseline: bool
     ) -> tuple[str, str, int]:
-        """Return the task for a message that is new in a folder: state, label and retry time of its place."""
+        """Return the task for a message that is new in a folder: state, label and retry time of its place.
+
+        The retry time is 0 for a task that is due at once.
+        """
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
             # The message had gone from this folder and is there again, with another uid: its task stays.
@@ -383,7 +397,10 @@ class Watcher:
         return [place for place in self._memory.list_tasks(folder.name) if place.state in states]
 
     def _try_move(self, stopped: set[str], move: Callable[[], None]) -> None:
-        """Make a move. If the folder accepts no messages now, a later pass makes the move."""
+        """Make a move. If the folder accepts no messages now, add "moving" to the stopped kinds of work.
+
+        A later pass then makes the move.
+        """
         try:
             move()
         except FolderError as error:
@@ -398,7 +415,10 @@ class Watcher:
         work: str,
         do: Callable[[Folder, list[tuple[Place, bytes]]], None],
     ) -> None:
-        """Call `do` with batches of places and their messages, until the store cannot be used."""
+        """Call `do` with batches of places and their messages, unless a fault has stopped this kind of work.
+
+        If the store cannot be used, add the kind of work to the stopped ones, and return.
+        """
         for start in range(0, len(places), _TASK_BATCH):
             if work in stopped:
                 return
@@ -483,6 +503,7 @@ class Watcher:
         folder: Folder,
         batch: list[tuple[Place, bytes]],
     ) -> None:
+        """Judge messages of a folder, and move them or let them stay, as their labels say."""
         outcomes = self._classifier.judge([raw for _, raw in batch])
         stays: list[tuple[Place, str]] = []
         moves: list[tuple[Place, str, Folder]] = []
@@ -525,7 +546,7 @@ class Watcher:
             self._add_keywords(folder, place, added)
 
     def _keywords_of(self, label: str) -> frozenset[str]:
-        if not self._settings.marks:
+        if not self._settings.adds_keywords:
             return frozenset()
         return {SPAM: frozenset({"$Junk"}), HAM: frozenset({"$NotJunk"})}.get(label, frozenset())
 
@@ -556,6 +577,7 @@ class Watcher:
         self._move(folder, noted, target)
 
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
+        """Make a move that was noted, and note its end; a message that cannot be moved is a failure."""
         try:
             uid = self._mailbox.move(folder, place.uid, target, copy_uid=place.copy_uid or None)
         except LookupError:  # the owner has moved or deleted the message meanwhile
@@ -630,7 +652,7 @@ class Watcher:
 def _group_by_size(
     outcomes: Iterator[tuple[str, bytes | MessageError]],
 ) -> Iterator[list[tuple[str, bytes | MessageError]]]:
-    """Group messages, so that a few large ones are not in memory together with many others."""
+    """Group messages: a group ends with the message that brings it to _GROUP_BYTES or more."""
     group: list[tuple[str, bytes | MessageError]] = []
     size = 0
     for uid, outcome in outcomes:
@@ -644,5 +666,6 @@ def _group_by_size(
 
 
 def _find_target(label: str, folders: Sequence[Folder]) -> Folder | None:
+    """Return the folder to which messages with this label are moved, or None if they stay."""
     role = {SPAM: Role.JUNK, UNSURE: Role.UNSURE}.get(label)
     return next((folder for folder in folders if folder.role == role), None)

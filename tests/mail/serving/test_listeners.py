@@ -54,6 +54,15 @@ def test_a_socket_of_another_process_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "socket").exists()
 
 
+def test_a_socket_of_datagrams_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.bind(str(path))
+        with pytest.raises(OSError, match="cannot be tried"):
+            Listener.parse(f"unix:{path}").open()
+        assert path.exists()
+
+
 def test_a_file_is_never_replaced_by_a_socket(tmp_path: Path) -> None:
     path = tmp_path / "mail"
     path.write_text("precious")

@@ -51,7 +51,7 @@ class KilledWatcher(RuleBasedStateMachine):
     def open(self, tells_uids: bool, moves_in_two_steps: bool, marks: bool, only: bool) -> None:
         # In memory where there is such a folder: nothing here need survive a power cut.
         self.folder = tempfile.TemporaryDirectory(dir=_MEMORY if Path(_MEMORY).is_dir() else None)
-        self.bench = Bench(Path(self.folder.name), marks=marks, only_moves=only)
+        self.bench = Bench(Path(self.folder.name), adds_keywords=marks, only_moves=only)
         interruption = Interruption()
         self.bench.account = Account(tells_uids, moves_in_two_steps, interruption)
         self.bench.classifier = WordClassifier(interruption)

@@ -4,11 +4,13 @@ import io
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tamis_mail.serving.logs import Log
+from tamis_mail.watching.mailbox import Folder
 from tamis_mail.watching.memory import Memory
 from tamis_mail.watching.watcher import Settings, Watcher
 from tests.mail.watching.account import Account, WordClassifier
@@ -136,7 +138,7 @@ def test_the_first_pass_is_a_baseline_in_which_only_unread_mail_is_sorted(tmp_pa
 
 
 def test_keywords_of_the_owner_teach_and_those_of_the_filter_do_not(make_bench: MakeBench) -> None:
-    bench = make_bench(marks=True)
+    bench = make_bench(adds_keywords=True)
     bench.account.deliver(SPAM)
     uid = bench.account.deliver(HAM)
     bench.run()
@@ -400,3 +402,30 @@ def test_what_the_owner_takes_out_of_junk_before_it_was_seen_there_is_ham(make_b
     bench.account.move_by_hand("Archive", uid, "Junk")
     bench.run()
     assert bench.lessons == [(SPAM, "ham"), (SPAM, "spam")]
+
+
+def test_a_folder_that_returns_without_changes_is_a_baseline_once(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench()
+    missing: set[str] = set()
+    list_folders = bench.account.list_folders
+
+    def list_with_revisions() -> list[Folder]:
+        return [
+            replace(folder, revision=f"messages {' '.join(bench.account.folders[folder.name])}")
+            for folder in list_folders()
+            if folder.name not in missing
+        ]
+
+    monkeypatch.setattr(bench.account, "list_folders", list_with_revisions)
+    bench.run()
+    missing.add("Junk")
+    bench.run()
+    missing.clear()
+    bench.run()
+    uid = bench.account.deliver(HAM)
+    bench.run()
+    bench.account.move_by_hand("INBOX", uid, "Junk")
+    bench.run()
+    assert bench.lessons == [(HAM, "spam")]

@@ -146,7 +146,7 @@ def test_flags_teach_and_keywords_are_set(
     servers: dict[str, Dovecot], users: Iterator[str], store: Path, kind: str
 ) -> None:
     dovecot, user = servers[kind], next(users)
-    with open_scene(dovecot, user, store, marks=True) as scene:
+    with open_scene(dovecot, user, store, adds_keywords=True) as scene:
         assert scene.watcher.run_pass()
         scene.append("INBOX", HAM, SPAM)
         assert scene.watcher.run_pass()

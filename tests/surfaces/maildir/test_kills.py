@@ -41,7 +41,7 @@ for line in sys.stdin:
     memory = Memory(Memory.path_of(store), "test")
     classifier = StoreClassifier(store, source="test")
     mailbox = MaildirMailbox(sys.argv[1])
-    watcher = Watcher(mailbox, memory, classifier, Log(io.StringIO()), Settings(marks=True))
+    watcher = Watcher(mailbox, memory, classifier, Log(io.StringIO()), Settings(adds_keywords=True))
     while not watcher.run_pass() or line == "work\\n":
         pass
     classifier.close()

@@ -96,7 +96,7 @@ def _write_bash(all_commands: Sequence[Command]) -> str:
 
 
 def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
-    """Return the arguments of `tamis help`."""
+    """Return the words that can follow `tamis help`; none for other commands."""
     return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
 
 

@@ -119,15 +119,15 @@ def _announce(activity: str) -> Iterator[None]:
 def _read_messages(root: str) -> list[Message]:
     """Read up to _MAX_USED messages of each class below a folder, without duplicates."""
     rng = Random(0)
-    by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}
+    by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}  # by whether it is spam, and by digest
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
     for part in open_labelled(root=root, advice=advice).parts:
         for message, is_spam in islice(part.messages(), _MAX_READ):
-            name = digest(canonical(message.raw))
-            if name in by_label[not is_spam]:
+            identity = digest(canonical(message.raw))
+            if identity in by_label[not is_spam]:
                 continue
             messages = by_label[is_spam]
-            messages[name] = message.raw
+            messages[identity] = message.raw
             if len(messages) > _MAX_USED:
                 del messages[rng.choice(list(messages))]
     if min(map(len, by_label.values())) < _MIN_MESSAGES:

@@ -1,4 +1,7 @@
-"""`tamis digest`: the messages that were called spam or unsure, as text or as mail."""
+"""`tamis digest`: the messages that were called spam or unsure, as text or as mail.
+
+The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes.
+"""
 
 # ruff: noqa: PTH100, PTH113, PTH118, PTH208 (paths are text of the log)
 
@@ -147,6 +150,7 @@ def _format_digest(summary: _Summary, since: int, width: int) -> list[str]:
 
 
 def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str]:
+    """Describe a verdict; name the commands that learn its message under each of the labels."""
     head = f"{event.number:>6}  {format_time(event.time)}  {event.probability or 0.0:.4f}  "
     indent = " " * 8
     lines = [

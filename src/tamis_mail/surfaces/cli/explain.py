@@ -173,6 +173,7 @@ class _Page:
         ]
 
     def _format_sums(self) -> list[str]:
+        """Return a table of the contributions of each view: for spam, against it, and their sum."""
         is_wide = self._width >= 56
         number = 9 if is_wide else 8  # width of a column
         title = max(map(len, VIEW_TITLES.values()))  # width of the first column
@@ -187,6 +188,7 @@ class _Page:
         return [*lines, f"{'log-odds':<{title}}{gap}{self._verdict.log_odds:>+{number}.2f}"]
 
     def _format_side(self, title: str, sign: int) -> list[str]:
+        """Return a table of the strongest evidence for spam (`sign` 1) or against it (-1)."""
         max_spans = None if self._limit is None else _MAX_SPANS
         evidence = [
             *select_strongest(self._tokens, sign, self._limit),

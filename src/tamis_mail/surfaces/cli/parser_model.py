@@ -14,7 +14,7 @@ class Option:
     names: tuple[str, ...]
     values: tuple[str, ...]  # names of its values: FILE
     repeated: bool  # whether the last value may be repeated
-    required: bool  # only an argument can be required
+    required: bool
     choices: tuple[str, ...]  # empty if any value is allowed
     help: str
 
@@ -110,7 +110,7 @@ def _describe_option(action: argparse.Action) -> Option:
         names=tuple(action.option_strings),
         values=values,
         repeated=action.nargs in ("*", "+"),
-        required=not action.option_strings and action.nargs not in ("*", "?"),
+        required=action.required if action.option_strings else action.nargs not in ("*", "?"),
         choices=tuple(map(str, action.choices or ())),
         help=(action.help or "") % vars(action),  # "%(default)s", as argparse itself expands it
     )

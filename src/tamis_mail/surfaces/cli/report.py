@@ -16,7 +16,7 @@ from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
 from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
-_PAGE = "tamis-report.html"
+_DEFAULT_PAGE = "tamis-report.html"
 _SHOWN = 8  # misses that are printed
 _TOKENS = 4  # tokens of each miss that are printed
 
@@ -45,7 +45,7 @@ def configure(parser: Parser) -> None:
     )
     add("--folds", type=int, metavar="K", help="number of folds of cross-validation (default: 10)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random order (default: 0)")
-    add("--html", metavar="FILE", help=f"path of the page (default: {_PAGE}; with --json none)")
+    add("--html", metavar="FILE", help=f"path of the page (default: {_DEFAULT_PAGE}; with --json none)")
     add("--no-html", action="store_true", help="write no page")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add_quiet_option(parser)
@@ -68,7 +68,8 @@ def run(out: TextIO, options: Namespace) -> int:
         options.parser.error(f"got --folds {options.folds}, expected 2 or more: try --folds 10")
     if options.seed < 0:
         options.parser.error(f"got --seed {options.seed}, expected a whole number from 0")
-    target = None if options.no_html or (options.json and not options.html) else options.html or _PAGE
+    writes_page = not options.no_html and bool(options.html or not options.json)
+    target = (options.html or _DEFAULT_PAGE) if writes_page else None  # path of the page
     if target:
         refuse_unless_writable(target)
     mail = open_mail(options)

@@ -69,8 +69,8 @@ def change_list(out: TextIO, options: Namespace, sender_list: SenderList) -> int
         out.writelines(
             f"{line}\n" for line in _describe_changes(before, sender_list, is_removal=options.remove)
         )
-        for address, (_, wrote) in correspondents.items():
-            if wrote and sender_list.is_allowed and not options.remove:
+        for address, (_, n_sent_from) in correspondents.items():
+            if n_sent_from and sender_list.is_allowed and not options.remove:
                 sys.stderr.write(
                     f"tamis allow: you write from {printable(address)}, and spam often forges the address of "
                     "its recipient: allow it only if your mail server checks DMARC\n"

@@ -115,6 +115,7 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _refuse_contradictions(options: Namespace) -> None:
+    """Exit with a usage error if options contradict each other, or lack another one that they need."""
     for option in ("passthrough", "undo"):
         if getattr(options, option):
             conflicts = {
@@ -139,6 +140,7 @@ def _refuse_contradictions(options: Namespace) -> None:
 
 
 def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
+    """Sort the message on standard input; after an error, write it unchanged if it is passed through."""
     try:
         output, status = _make_output(message.read("sort"), options)
     except (Exception, KeyboardInterrupt) as error:
@@ -281,7 +283,7 @@ def _read_and_note(
     notes: deque[tuple[dict[str, object], RawMessage]],
     path_bytes: Callable[[RawMessage], dict[str, str]],
 ) -> Iterator[bytes]:
-    """Yield the messages; append to `notes` what JSON says of each, and the message, for its verdict."""
+    """Yield the messages; append the JSON fields of each, and the message, to `notes` for its verdict."""
     for message in messages:
         note = {"name": message.name, **path_bytes(message), **_make_size_note(message.raw)}
         notes.append((note, message))
@@ -307,10 +309,12 @@ def _locate_file(name: str) -> tuple[str, str]:
 
 
 def _make_size_note(raw: bytes) -> dict[str, object]:
+    """Return the JSON field of a message that is larger than the limit; no field for others."""
     return {"cut": True} if exceeds_limit(raw) else {}
 
 
 def _format_line(verdict: Verdict, note: dict[str, object], options: Namespace) -> str:
+    """Format a verdict as a line; `note` has the JSON fields of its message."""
     name = note.get("name")
     if options.json:
         fields = dict(note)

@@ -18,7 +18,7 @@ from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.rule import RuleError, Weights
 
-_FEW = 50  # if a label has fewer messages, the user is advised to learn more
+_FEW = 50  # if there is less spam, or less wanted mail, the user is advised to learn more of it
 
 
 def configure(parser: Parser) -> None:
@@ -62,7 +62,7 @@ def _read_weights(store: Store) -> "Weights | RuleError | None":
 
 
 def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str]) -> list[str]:
-    """Describe the fitted weights in one line.
+    """Describe the fitted weights in one line; return no line if there are none.
 
     >>> weights = Weights(1234, 3, 0.2, (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0))
     >>> _describe_weights(weights, ("grams", "headers", "words"))

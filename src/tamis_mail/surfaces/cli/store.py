@@ -544,7 +544,10 @@ def _open_text(path: Path | None) -> Iterator[IO[bytes]]:
 
 
 class UnpackedExport(GzipFile):
-    """Reads a compressed export, and refuses one that unpacks to more than _MAX_RATIO times its size."""
+    """Reads the lines of a compressed export; refuses one that unpacks to far more than an export does.
+
+    That is more than _MAX_RATIO times the bytes that were read so far, plus 1 MB.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)
@@ -564,6 +567,7 @@ class UnpackedExport(GzipFile):
 
 @contextmanager
 def _show_progress(action: str, options: Namespace) -> Iterator[Callable[[float], None] | None]:
+    """Yield a function that draws a progress bar, given the fraction that is done; None if none is shown."""
     line = Line(sys.stderr)
     if not line.is_terminal or options.quiet:
         yield None

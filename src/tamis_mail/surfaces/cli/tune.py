@@ -81,6 +81,7 @@ def run(out: TextIO, options: Namespace) -> int:
         raise ValueError(
             f"there is no store yet ({path}) for the rule: start with tamis learn --help, or use --dry-run"
         )
+    # The rule with the present weights, and with those before they were fitted to the store's messages.
     before = prior = RULE
     token_version = VERSION
     if has_store(path):
@@ -214,6 +215,7 @@ def _is_tuned(store: Store) -> bool:
 def _describe_tuning(
     out: TextIO, tuning: Tuning, options: Namespace, *, has_changed: bool, is_saved: bool
 ) -> list[str]:
+    """Return a table of scales, one of measures, the suggested thresholds, and what has changed."""
     width = text_width()
     plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]

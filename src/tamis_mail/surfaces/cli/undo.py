@@ -38,7 +38,7 @@ def configure(parser: Parser) -> None:
     )
     parser.add_argument(
         "--from",
-        dest="places",
+        dest="mailboxes",
         action="append",
         metavar="PATH",
         default=[],
@@ -59,10 +59,10 @@ def run(out: TextIO, options: Namespace) -> int:
     path = options.store or default_path()
     if not has_store(path):
         raise ValueError(f"there is no store at {path}, and so nothing to undo: see tamis learn --help")
-    places = open_sources(options.places, mbox=True) if options.places else []
+    mailboxes = open_sources(options.mailboxes, mbox=True) if options.mailboxes else []
     with Sieve.open(path, create=False) as sieve:
         events = sieve.plan_undo(ranges)
-        undone = _undo(sieve, events, places, options)
+        undone = _undo(sieve, events, mailboxes, options)
         fault = sieve.log_fault
     if not options.quiet:
         warn_of_log("undo", fault)
@@ -85,18 +85,19 @@ def _parse_range(word: str, options: Namespace) -> tuple[int, int]:
 
 
 def _undo(
-    sieve: Sieve, events: Sequence[Event], places: Sequence[Source], options: Namespace
+    sieve: Sieve, events: Sequence[Event], mailboxes: Sequence[Source], options: Namespace
 ) -> list[tuple[Receipt, int]]:
     """Undo events; if there are many, they are undone in batches, after all messages were found once."""
     batches = [events[start : start + _BATCH] for start in range(0, len(events), _BATCH)]
     if len(batches) > 1:
-        for _ in _find_messages([event for event in events if sieve.needs_message(event)], places, options):
+        needed = [event for event in events if sieve.needs_message(event)]
+        for _ in _find_messages(needed, mailboxes, options):
             pass
     undone: list[tuple[Receipt, int]] = []
     for batch in batches:
         try:
             needed = [event for event in batch if sieve.needs_message(event)]
-            undone += sieve.undo(batch, dict(_find_messages(needed, places, options)))
+            undone += sieve.undo(batch, dict(_find_messages(needed, mailboxes, options)))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted; undone so far: {len(undone):,}; run again to go on"
@@ -105,24 +106,24 @@ def _undo(
 
 
 def _find_messages(
-    events: Sequence[Event], places: Sequence[Source], options: Namespace
+    events: Sequence[Event], mailboxes: Sequence[Source], options: Namespace
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the digests and the messages of events; raise SourceError if one is not found."""
     missing = {event.digest for event in events}
-    for source in places or _open_sources_of(events):
+    for source in mailboxes or _open_sources_of(events):
         if not missing:
             return
         with SourceReader("undo", source, quiet=options.quiet, has_remarks=False) as reader:
             for raw in reader.contents():
-                name = digest(canonical(raw))
-                if name in missing:
-                    missing.remove(name)
-                    yield name, raw
+                identity = digest(canonical(raw))
+                if identity in missing:
+                    missing.remove(identity)
+                    yield identity, raw
                     if not missing:
                         return
     if missing:
         event = next(event for event in events if event.digest in missing)
-        raise SourceError(_describe_missing(event, len(missing), bool(places)))
+        raise SourceError(_describe_missing(event, len(missing), bool(mailboxes)))
 
 
 def _open_sources_of(events: Iterable[Event]) -> list[Source]:
@@ -137,15 +138,15 @@ def _open_sources_of(events: Iterable[Event]) -> list[Source]:
     return sources
 
 
-def _describe_missing(event: Event, number: int, has_places: bool) -> str:
+def _describe_missing(event: Event, number: int, has_mailboxes: bool) -> str:
     others = f" (and those of {number - 1} other events)" if number > 1 else ""
-    place = event.source or event.old_source
-    if has_places:
+    origin = event.source or event.old_source
+    if has_mailboxes:
         where = "is not in the mail that was named"
-    elif place in ("", "stdin"):
+    elif origin in ("", "stdin"):
         where = "came from standard input, and is not kept"
     else:
-        where = f"is no longer in {printable(place)}"
+        where = f"is no longer in {printable(origin)}"
     return (
         f"to undo event {event.number}, its message is needed, which {where}{others}: name the mail that has "
         f"it, as in tamis undo {event.number} --from PATH"

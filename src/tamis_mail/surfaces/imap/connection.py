@@ -3,7 +3,8 @@
 - A command returns a value or raises an error. `CommandRefusedError`: the server answered NO or BAD.
   `ConnectionLostError`: the server closed the connection, was too slow, sent too much, or was not understood;
   the connection cannot be used any more.
-- Messages are read by BODY.PEEK[], which changes no flag, in a folder that was opened by EXAMINE.
+- Messages are read by BODY.PEEK[], which changes no flag. A folder is opened by EXAMINE until it is to be
+  changed.
 - A message is moved by UID MOVE, else by UID COPY, UID STORE and UID EXPUNGE of this message alone. EXPUNGE
   without a UID and CLOSE, which remove what other programs have marked, are never sent.
 """
@@ -160,7 +161,7 @@ class Connection:
     # Beginning and end.
 
     def start_tls(self, context: ssl.SSLContext | None, address: str) -> None:
-        """Encrypt the connection."""
+        """Encrypt the connection; `address`, as HOST:PORT, is for the text of an error."""
         try:
             self._run(lambda: self._client.starttls(context), "STARTTLS")
         except CommandRefusedError:
@@ -220,7 +221,7 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened and whose names can be sent back, with their special uses.
+        """List the folders that can be opened and whose names can be sent back, with their attributes.
 
         If the server offers LIST-STATUS, the list also has the counters of the folders.
         """
@@ -295,10 +296,10 @@ class Connection:
         return wire
 
     def select(self, wire: str, *, writable: bool = False, reopens: bool = False) -> SelectedFolder:
-        """Open a folder by EXAMINE, or by SELECT if it is to be changed.
+        """Open a folder by EXAMINE, or by SELECT if it is to be changed (`writable`).
 
-        `wire` is the name that the server understands (`FolderName.wire`). With `reopens`, a folder that is
-        open is opened again, to read its present counters.
+        `wire` is the name that the server understands (`FolderName.wire`). A folder that is open already is
+        opened again only if it must become writable or, with `reopens`, to read its present counters.
         """
         current = self.selected
         if (
@@ -422,7 +423,7 @@ class Connection:
         while (remaining := deadline - time.monotonic()) > 0:
             if not self._transport.has_unread and not poller.poll(remaining * 1000):
                 break
-            line = self._run_part(self._transport.readline)
+            line = self._run_part_of_idle(self._transport.readline)
             if _CHANGE.match(line):
                 break
             if line[:6].upper() == b"* BYE ":
@@ -468,8 +469,8 @@ class Connection:
         except _PARSE_ERRORS as error:
             raise self._give_up(command, error) from None
 
-    def _run_part(self, work: Callable[[], T]) -> T:
-        """Run part of a command, with the limits that are set already."""
+    def _run_part_of_idle(self, work: Callable[[], T]) -> T:
+        """Run part of the command IDLE, with the limits that are set already."""
         try:
             return work()
         except (imaplib.IMAP4.error, OSError) as error:
@@ -531,7 +532,7 @@ def format_uid_set(uids: Iterable[int]) -> str:
 
 
 def read_uid_set(text: bytes) -> set[int]:
-    """Return the uids of a set; raise ValueError if it is not a set, or too large.
+    """Return the uids of a set that IMAP writes; raise ValueError if it is not one, or too large.
 
     >>> sorted(read_uid_set(b"3:5,7"))
     [3, 4, 5, 7]
@@ -540,7 +541,7 @@ def read_uid_set(text: bytes) -> set[int]:
     for part in text.split(b","):
         first, _, last = part.partition(b":")
         low, high = sorted((int(first), int(last or first)))
-        if high - low + len(uids) > _MAX_UID_SET:
+        if high - low + 1 + len(uids) > _MAX_UID_SET:
             raise ValueError(f"a set with more than {_MAX_UID_SET} uids")
         uids.update(range(low, high + 1))
     return uids

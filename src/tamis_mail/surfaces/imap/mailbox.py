@@ -1,7 +1,7 @@
 """An IMAP account as a `Mailbox` of the watcher, over a connection that is opened again when it is lost.
 
 - A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
-  each failure. A refused password is not sent again for a longer time, because servers lock accounts.
+  each failure. After a refused password, none is sent for a minute or more, because servers lock accounts.
 - The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
 - Messages are read in batches, so that memory is bounded. If the connection is lost while a batch is read,
   each of its messages is read alone the next time. A message with three losses counts as unreadable, so that
@@ -75,15 +75,17 @@ class ImapMailbox:
         self._next_login = 0.0  # time on the clock before which no login is tried
         self._login_fault = ""  # why the last login was refused
         self._noticed: Status | None = None  # status of the inbox for which `wait` last returned at once
-        self._refused_folders: set[str] = set()  # not watched until another connection is opened
+        # Not watched until another connection is opened, except the inbox, Junk and Unsure, which always are.
+        self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
         self._listings: dict[str, _Listing] = {}  # by name of a folder
-        self._losses: Counter[tuple[str, str, int]] = Counter()  # connections lost, by folder and message
+        # Connections that were lost while a message was read, by name and UIDVALIDITY of its folder, and uid.
+        self._losses: Counter[tuple[str, str, int]] = Counter()
 
     # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the folders of the account, also those that the settings name and that do not exist yet."""
+        """List the folders to watch; Junk, and Unsure if the settings name one, also before they exist."""
         connection = self._get_connection()
         with self._translate_errors(connection):
             connection.check()
@@ -257,6 +259,7 @@ class ImapMailbox:
         return find_roles(folders, junk=join_parts(self.account.junk), unsure=join_parts(self.account.unsure))
 
     def _make_folder(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
+        """Return a folder for the watcher; one that is not watched has no UIDVALIDITY and no revision."""
         if role not in WATCHED:
             return Folder(folder.name, role)
         try:
@@ -270,6 +273,7 @@ class ImapMailbox:
         return Folder(folder.name, role, str(status.validity), revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
+        """Whether a folder is listed: it is needed for sorting, or the settings name it (or no folder)."""
         if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
             return True
         is_chosen = not self.account.folders or folder.name in self.account.folders
@@ -278,6 +282,7 @@ class ImapMailbox:
     def _open(
         self, connection: Connection, folder: Folder, *, writable: bool = False, reopens: bool = False
     ) -> SelectedFolder:
+        """Open a folder as `Connection.select` does; raise MailboxError if its uids are new."""
         wire = self._wires.get(folder.name, folder.name)
         try:
             opened = connection.select(wire, writable=writable, reopens=reopens)
@@ -291,7 +296,7 @@ class ImapMailbox:
     def _update_listing(
         self, connection: Connection, opened: SelectedFolder, known: _Listing | None
     ) -> _Listing:
-        """Return the flags of a folder; if the known listing can be updated, only changes are requested."""
+        """Return the listing of a folder; if the known one can be updated, only changes are requested."""
         current = opened.status
         if (
             known is None
@@ -351,6 +356,7 @@ class ImapMailbox:
     def _read_batch(
         self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
     ) -> list[tuple[int, bytes | MessageError]]:
+        """Return the uids and the messages of a batch; if the connection is lost, count that for each."""
         connection = self._get_connection()
         keys = [self._make_key(folder, uid) for uid in batch]
         max_bytes = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES

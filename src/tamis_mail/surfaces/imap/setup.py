@@ -55,13 +55,14 @@ _PASSWORD_SOURCES = {
     "credential": "a systemd credential, for a service",
     "prompt": "nowhere: ask each time",
 }
+# The roles of the folders that are learned: what messages in them mean.
 _MEANINGS = {
     Role.INBOX: "mail that you want",
     Role.ARCHIVE: "mail that you want",
     Role.JUNK: "spam",
     Role.SENT: "people to whom you write",
 }
-_WIDTH = 28  # characters of the progress bar
+_BAR_WIDTH = 28  # characters of the progress bar
 _SENT_BATCH = 20  # sent messages that are in memory at once: they may have large attachments
 _MAX_PASSWORDS = 3  # that may be tried
 _MAX_ATTEMPTS = 4  # to read on; so many lost connections without a message between them are an error
@@ -200,8 +201,8 @@ class _Questions:
 def _ask_account(questions: _Questions, options: Namespace) -> Account:
     """Return the account that the options describe.
 
-    Settings without an option come from the account of this name that was set up before. If address, server
-    or the source of the password is still missing, the user is asked for it.
+    Settings without an option come from the account of this name that was set up before. The user is asked
+    for what is still missing of the address, the server, and where the password is kept.
     """
     given = read_given_settings(options)
     known = _find_known(options.name)
@@ -375,7 +376,7 @@ class _FolderReader:
         if not self._line.is_terminal or not self._line.is_due(now):
             return
         done = self._total - len(self._waiting)
-        filled = _WIDTH * done // max(1, self._total)
-        bar = "█" * filled + "░" * (_WIDTH - filled)
+        filled = _BAR_WIDTH * done // max(1, self._total)
+        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
         name = printable(self._folder.name)[:24]
         self._line.draw(f"  {name} {bar} {done:,} of {self._total:,}", now)

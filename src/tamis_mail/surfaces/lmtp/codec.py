@@ -159,7 +159,7 @@ def read_path(command: Command) -> bytes | None:
 
 
 class AmbiguousDotError(Exception):
-    """The message has a lone dot between two line ends, of which at least one is not CR LF."""
+    """The message has a lone dot between two line ends, of which the first one is not CR LF."""
 
 
 class ContentWriter:
@@ -171,7 +171,7 @@ class ContentWriter:
     """
 
     def __init__(self) -> None:
-        self._last = b"\r\n"  # two bytes that were sent
+        self._last = b"\r\n"  # the last two bytes that were sent; at first, as after the end of a line
 
     def write(self, data: bytes) -> bytes:
         """Return a part as it is sent; raise AmbiguousDotError if it has a lone dot of `_LONE_DOTS`."""

@@ -25,7 +25,7 @@ class NextHopError(Exception):
 
 
 class NextHopSession:
-    """A session with the next hop. All errors of the session are raised as NextHopError."""
+    """A session with the next hop. Errors of the connection and of the next hop raise NextHopError."""
 
     def __init__(self, hop: NextHop, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._hop = hop

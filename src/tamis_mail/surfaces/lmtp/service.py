@@ -1,13 +1,13 @@
 """Take mail by LMTP, add the verdict, and pass it on to the next hop, the server that delivers it.
 
 A client's session has a session with the next hop. MAIL and RCPT are passed on one by one, and the replies of
-the next hop are returned as they are. The message is collected, judged for each recipient, and sent to the
-next hop; if users have stores of their own that lead to different header fields, there is a transaction for
-each group of recipients with the same fields. A message that is too large to be judged is passed on while it
-comes. The client gets 250 for a recipient only after the next hop has sent it.
+the next hop to them are returned as they are. The message is collected, judged for each recipient, and sent
+to the next hop; if users have stores of their own that lead to different header fields, there is a
+transaction for each group of recipients with the same fields. A message that is too large to be judged is
+passed on while it comes. The client gets 250 for a recipient only after the next hop has answered 250 for it.
 
 If a store cannot be used, the message is passed on as it came. If the next hop fails, the recipients without
-an answer get 451, and the client, which still has the message, tries again. No message is stored here.
+an answer get 451, and the client, which still has the message, tries again. No message is written to disk.
 """
 
 import asyncio
@@ -41,25 +41,25 @@ _BLOCK = 1 << 16  # bytes that are read at once
 _PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after this time, a message is passed on without a verdict
 _MAX_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
-_MAX_ERRORS = 20  # of a client in one session
+_MAX_ERRORS = 20  # mistakes of a client, after which its session is ended
 # Extensions of the next hop that are offered to clients: they only add parameters to MAIL and RCPT.
-_PASSED_ON = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")
+_PASSED_ON_EXTENSIONS = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")
 
 _GREETING = Reply(220, (b"tamis LMTP",))
 _OK = Reply(250, (b"2.0.0 ok",))
 _BYE = Reply(221, (b"2.0.0 bye",))
-_VERIFY = Reply(252, (b"2.5.2 send the message, and see",))
+_NOT_VERIFIED = Reply(252, (b"2.5.2 send the message, and see",))
 _GO_AHEAD = Reply(354, (b"send the message, and end it by a line with a dot",))
-_IDLE = Reply(421, (b"4.4.2 nothing was sent for too long",))
+_SILENT_TOO_LONG = Reply(421, (b"4.4.2 nothing was sent for too long",))
 _OLD_SESSION = Reply(421, (b"4.3.2 this session was long: open another one",))
-_ERRORS = Reply(421, (b"4.7.0 too many errors",))
-_UNREACHABLE = Reply(451, (b"4.4.1 the next hop cannot be reached, try again",))
-_LOST = Reply(451, (b"4.4.2 the next hop did not finish, try again",))
-_MANY = Reply(452, (b"4.5.3 too many recipients, send the message to the others again",))
-_SMTP = Reply(500, (b"5.5.1 this is LMTP: say LHLO",))
-_UNKNOWN = Reply(500, (b"5.5.1 this command is not known",))
+_TOO_MANY_ERRORS = Reply(421, (b"4.7.0 too many errors",))
+_NEXT_HOP_UNREACHABLE = Reply(451, (b"4.4.1 the next hop cannot be reached, try again",))
+_NEXT_HOP_LOST = Reply(451, (b"4.4.2 the next hop did not finish, try again",))
+_TOO_MANY_RECIPIENTS = Reply(452, (b"4.5.3 too many recipients, send the message to the others again",))
+_NOT_LMTP = Reply(500, (b"5.5.1 this is LMTP: say LHLO",))
+_UNKNOWN_COMMAND = Reply(500, (b"5.5.1 this command is not known",))
 _NO_PATH = Reply(501, (b"5.5.4 an address in angle brackets is missing",))
-_ORDER = Reply(503, (b"5.5.1 this command comes at the wrong time",))
+_WRONG_ORDER = Reply(503, (b"5.5.1 this command comes at the wrong time",))
 _NO_RECIPIENT = Reply(503, (b"5.5.1 there is no valid recipient",))
 _LONE_DOT = Reply(
     554, (b"5.6.0 the message has a lone dot between bare line ends, which the next hop may misunderstand",)
@@ -70,7 +70,7 @@ _LONE_DOT = Reply(
 class Marking:
     """How a verdict is written into a message."""
 
-    dialect: str  # one of DIALECTS
+    dialect: str  # one of `header_fields.DIALECTS`: the filter whose header fields are written
     version: str  # of tamis, for the header fields
     shows_evidence: bool = True
 
@@ -127,6 +127,7 @@ class LmtpService:
     limits: Limits
     hop: NextHop
     marking: Marking
+    # Returns the user of a name that a client sent, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda name: ""
     user_name: str = "address"  # or "local-part": the part of a recipient's address that names a user
 
@@ -203,14 +204,14 @@ class _ClientSession:
             case "NOOP":
                 await self._reply(_OK)
             case "VRFY":
-                await self._reply(_VERIFY)
+                await self._reply(_NOT_VERIFIED)
             case "QUIT":
                 await self._reply(_BYE)
                 raise _ClientGoneError
             case "HELO" | "EHLO":
-                await self._refuse(_SMTP)
+                await self._refuse(_NOT_LMTP)
             case _:
-                await self._refuse(_UNKNOWN)
+                await self._refuse(_UNKNOWN_COMMAND)
 
     async def _answer_hello(self, command: Command) -> None:
         """Answer LHLO with those extensions of the next hop that can be passed on."""
@@ -220,18 +221,19 @@ class _ClientSession:
             session = await self._connect()
         except NextHopError as error:
             self._name = None
-            await self._reply(self._note_failure(error, _UNREACHABLE))
+            await self._reply(self._note_failure(error, _NEXT_HOP_UNREACHABLE))
             return
         passed_on = [
             f"{name} {session.extensions[name]}".strip().encode("ascii", "replace")
-            for name in _PASSED_ON
+            for name in _PASSED_ON_EXTENSIONS
             if name in session.extensions
         ]
         await self._reply(Reply(250, (b"tamis", b"PIPELINING", b"ENHANCEDSTATUSCODES", *passed_on)))
 
     async def _begin_transaction(self, command: Command) -> None:
+        """Answer MAIL with the reply of the next hop."""
         if self._name is None or self._transaction is not None:
-            return await self._refuse(_ORDER)
+            return await self._refuse(_WRONG_ORDER)
         if read_path(command) is None:
             return await self._refuse(_NO_PATH)
         if time.monotonic() > self._last_start:
@@ -240,7 +242,7 @@ class _ClientSession:
         try:
             reply = await self._pass_on_mail(command.line)
         except NextHopError as error:
-            reply = self._note_failure(error, _UNREACHABLE)
+            reply = self._note_failure(error, _NEXT_HOP_UNREACHABLE)
         if reply.is_positive:
             self._transaction = _Transaction(command.line)
         return await self._reply(reply)
@@ -274,36 +276,39 @@ class _ClientSession:
         return reply
 
     async def _add_recipient(self, command: Command) -> None:
+        """Answer RCPT with the reply of the next hop."""
         if self._transaction is None:
-            return await self._refuse(_ORDER)
+            return await self._refuse(_WRONG_ORDER)
         address = read_path(command)
         if address is None:
             return await self._refuse(_NO_PATH)
         if len(self._transaction.recipients) >= _MAX_RECIPIENTS:
-            return await self._reply(_MANY)
+            return await self._reply(_TOO_MANY_RECIPIENTS)
         if self._next is None:  # lost since MAIL
-            return await self._reply(_LOST)
+            return await self._reply(_NEXT_HOP_LOST)
         try:
             reply = await self._next.ask(command.line)
         except NextHopError as error:
-            reply = self._note_failure(error, _LOST)
+            reply = self._note_failure(error, _NEXT_HOP_LOST)
         if reply.is_positive:
             self._transaction.recipients.append(_Recipient(command.line, self._service.find_user(address)))
         return await self._reply(reply)
 
     async def _reset(self) -> None:
+        """End the transaction, if there is one, here and at the next hop."""
         transaction, self._transaction = self._transaction, None
         if transaction is not None and self._next is not None:
             try:
                 await self._next.ask(b"RSET")
             except NextHopError as error:
-                self._note_failure(error, _LOST)
+                self._note_failure(error, _NEXT_HOP_LOST)
 
     async def _take_message(self, command: Command) -> None:
+        """Answer DATA, read the message, and deliver it; a message beyond the limit is passed through."""
         transaction = self._transaction
         if command.argument or transaction is None or not transaction.recipients:
             has_sent_more = self._commands.has_pending
-            await self._refuse(_ORDER if transaction is None or command.argument else _NO_RECIPIENT)
+            await self._refuse(_WRONG_ORDER if transaction is None or command.argument else _NO_RECIPIENT)
             if has_sent_more:  # perhaps the message, before the reply: it must not be read as commands
                 raise _ClientGoneError
             return
@@ -349,6 +354,7 @@ class _ClientSession:
         return [(indices, judged[store_users[indices[0]]]) for indices in groups.values()]
 
     async def _judge(self, message: bytes, user: str) -> TimedVerdict | Fault:
+        """Judge a message by a user's store; log and count the verdict, or the fault."""
         service = self._service
         try:
             async with asyncio.timeout(_JUDGE_SECONDS):
@@ -414,7 +420,7 @@ class _ClientSession:
                 answers.note(remaining, refusal)
                 await session.ask(b"RSET")
         except NextHopError as error:
-            answers.note(remaining, self._note_failure(error, _LOST))
+            answers.note(remaining, self._note_failure(error, _NEXT_HOP_LOST))
         except AmbiguousDotError:
             answers.note(remaining, self._refuse_dot())
 
@@ -485,7 +491,7 @@ class _ClientSession:
                 else:
                     session = None
             except NextHopError as error:
-                refusal = self._note_failure(error, _LOST)
+                refusal = self._note_failure(error, _NEXT_HOP_LOST)
             event: object = Content(b"".join(parts))
             parts.clear()
             while isinstance(event, Content):
@@ -505,7 +511,7 @@ class _ClientSession:
         try:
             return await session.send_part(data)
         except NextHopError as error:
-            return self._note_failure(error, _LOST)
+            return self._note_failure(error, _NEXT_HOP_LOST)
         except AmbiguousDotError:
             return self._refuse_dot()
 
@@ -525,7 +531,7 @@ class _ClientSession:
                 await session.end_message()
                 await self._read_answers(session, remaining, answers)
         except NextHopError as error:
-            answers.note(remaining, self._note_failure(error, _LOST))
+            answers.note(remaining, self._note_failure(error, _NEXT_HOP_LOST))
         answers.release()
 
     def _refuse_dot(self) -> Reply:
@@ -546,12 +552,13 @@ class _ClientSession:
         )
 
     async def _read_event(self) -> Command | BadLine | Content | End:
+        """Return what the client sends next; raise _ClientGoneError if it sends nothing for too long."""
         while (event := self._commands.read_event()) is None:
             try:
                 async with asyncio.timeout(self._service.limits.idle_seconds):
                     data = await self._reader.read(_BLOCK)
             except TimeoutError:
-                await self._reply(_IDLE)
+                await self._reply(_SILENT_TOO_LONG)
                 raise _ClientGoneError from None
             if not data:
                 raise _ClientGoneError
@@ -569,7 +576,7 @@ class _ClientSession:
         await self._reply(reply)
         if self._n_errors >= _MAX_ERRORS:
             self._service.log.write("refused", reason="too many errors in a session")
-            await self._reply(_ERRORS)
+            await self._reply(_TOO_MANY_ERRORS)
             raise _ClientGoneError
 
     async def _reply(self, reply: Reply) -> None:
@@ -614,7 +621,7 @@ class _Answers:
 
 
 async def _run_uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Run work to its end, even if the session is cancelled meanwhile.
+    """Run work to its end, even if the session is cancelled once meanwhile.
 
     Otherwise a client would get no answer to a message that the next hop has delivered, and would send it
     once more. The time limits of the next hop bound the wait.

@@ -13,8 +13,8 @@ from string import ascii_lowercase
 
 from tamis_mail.files import open_regular
 
-FILE = "dovecot-keywords"
-_LARGEST = 1 << 16  # bytes of the file that are read
+KEYWORD_FILE = "dovecot-keywords"
+_MAX_BYTES = 1 << 16  # of the file that are read
 _STALE_SECONDS = 120  # an older lock was left behind by a killed process, as Dovecot also assumes
 
 
@@ -22,7 +22,7 @@ class KeywordFile:
     """The keywords of one folder."""
 
     def __init__(self, folder: str) -> None:
-        self._path = Path(folder, FILE)
+        self._path = Path(folder, KEYWORD_FILE)
         self._version: tuple[int, int] | None = None  # time and inode of the file that was read
         self._names: dict[str, str] = {}
 
@@ -34,7 +34,7 @@ class KeywordFile:
                 version = (status.st_mtime_ns, status.st_ino)
                 if version == self._version:
                     return self._names
-                lines = file.read(_LARGEST).decode("utf-8", "replace").splitlines()
+                lines = file.read(_MAX_BYTES).decode("utf-8", "replace").splitlines()
         except OSError:
             return {}
         names = {}
@@ -59,9 +59,10 @@ class KeywordFile:
         return next((letter for letter, name in self.read().items() if name.casefold() == folded), None)
 
     def _add(self, keyword: str) -> str | None:
+        """Add a keyword to the file, under Dovecot's lock; return its letter, or None if that fails."""
         if not self._path.is_file() or not keyword.isprintable() or " " in keyword:
             return None
-        lock = self._path.with_name(f"{FILE}.lock")
+        lock = self._path.with_name(f"{KEYWORD_FILE}.lock")
         with suppress(OSError):
             if time.time() - lock.stat().st_mtime > _STALE_SECONDS:
                 lock.unlink()

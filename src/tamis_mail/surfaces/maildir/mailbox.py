@@ -1,11 +1,12 @@
 """A Maildir and its subfolders as a mailbox that is watched.
 
 - The layouts are Maildir++ (`.Junk`, `.Junk.2026`) and folders in folders (`Junk/2026`, Dovecot's "fs"), also
-  mixed. Names are in modified UTF-7 or UTF-8. Links are not followed.
+  mixed. Names are in modified UTF-7 or UTF-8. Links below the Maildir are not followed.
 - A message is a regular file in `new` or `cur`; files in `tmp` are never touched. Its uid is its name without
   flags. A message in `new` that is not moved stays in `new`, so that mail programs still see it as new mail.
-- A message is moved by `MaildirTarget.take`: a rename that keeps its name, flags and time. The letters of its
-  keywords (`dovecot-keywords`) are translated, because each folder has its own letters.
+- A message is moved by `MaildirTarget.take`: its file is renamed, or copied to another file system, and keeps
+  its flags and time. In its name, the letters of its keywords (`dovecot-keywords`) are translated, because
+  each folder has its own letters.
 """
 
 import errno
@@ -24,7 +25,7 @@ from tamis_mail.mailbox.maildir import MaildirTarget
 from tamis_mail.mailbox.names import decode_utf7, encode_utf7
 from tamis_mail.mailbox.raw_message import SourceError, printable
 from tamis_mail.surfaces.maildir import names
-from tamis_mail.surfaces.maildir.keywords import FILE, KeywordFile
+from tamis_mail.surfaces.maildir.keywords import KEYWORD_FILE, KeywordFile
 from tamis_mail.surfaces.maildir.notifications import Notifications
 from tamis_mail.watching.mailbox import Folder, FolderError, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import NamedFolder, Role, find_roles
@@ -141,7 +142,7 @@ class MaildirMailbox:
                 yield uid, MessageError(f"it cannot be read: {error.strerror}")
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
-        """Move a message by renaming its file; see `Mailbox.move`.
+        """Move a message by renaming or copying its file; see `Mailbox.move`.
 
         `copy_uid` is not needed: `MaildirTarget.take` itself recognises a copy that an interrupted move
         between two disks has left in the target.
@@ -291,7 +292,7 @@ class MaildirMailbox:
         has no revision, and is listed.
         """
         times: list[int] = []
-        for name in ("cur", "new", FILE):
+        for name in ("cur", "new", KEYWORD_FILE):
             with suppress(FileNotFoundError):
                 try:
                     times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (once per folder and pass)

@@ -9,7 +9,8 @@ from typing import Any
 _WAIT_MILLISECONDS = 1000  # time that one call of `watchfiles` waits for a change
 _DEBOUNCE_MILLISECONDS = 400  # time in which changes are gathered, because a delivery makes several
 _POLL_SECONDS = 10.0  # maximum time between two passes, if there are no notifications
-_OTHER_FILES = ("dovecot", "maildirsize", "subscriptions", "tmp")  # in a folder, beside `cur` and `new`
+# Beginnings of the names of other files and folders, beside `cur` and `new`.
+_OTHER_FILES = ("dovecot", "maildirsize", "subscriptions", "tmp")
 
 
 class Notifications:
@@ -27,13 +28,16 @@ class Notifications:
         self._has_notifications = poll is None
 
     def wait(self, folders: Iterable[str], seconds: float) -> None:
-        """Return when something has changed in a folder, and after some seconds in any case."""
+        """Return when something has changed in a folder, and about at the end of the seconds in any case.
+
+        Return at once if notifications are not set up for these folders yet, and set them up.
+        """
         if not self._has_notifications:
             time.sleep(min(seconds, self._poll or _POLL_SECONDS))
             return
         wanted = tuple(sorted(folders))
         if wanted != self._folders or self._changes is None:
-            # Return at once: the next pass finds changes from before the notifications were set up.
+            # The next pass finds changes from before the notifications were set up.
             self._start(wanted)
             return
         limit = time.monotonic() + seconds

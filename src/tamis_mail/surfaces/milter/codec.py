@@ -63,6 +63,7 @@ class ProtocolOption(IntFlag):
     LEADING_SPACE = 0x100000  # values of header fields keep the space after the colon, in both directions
 
 
+# By command: the option with which the filter does not answer it.
 _SILENT = {
     HEADER: ProtocolOption.SILENT_HEADER,
     CONNECT: ProtocolOption.SILENT_CONNECT,

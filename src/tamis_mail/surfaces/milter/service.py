@@ -40,7 +40,7 @@ _NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")
 class Policy:
     """What is done to messages, as the options say."""
 
-    dialect: str = "spamassassin"  # one of DIALECTS
+    dialect: str = "spamassassin"  # one of `header_fields.DIALECTS`
     on_spam: str = "mark"  # one of ON_SPAM
     on_fault: str = "accept"  # one of ON_FAULT
     shows_evidence: bool = True
@@ -72,6 +72,7 @@ class MilterService:
     limits: Limits
     version: str
     policy: Policy
+    # Returns the user of a recipient's address, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda name: ""
     verdict_seconds: float = _VERDICT_SECONDS
 
@@ -107,6 +108,7 @@ class MilterService:
             return self._decide_without_verdict(message, agreed, f"unexpected {type(error).__name__}")
 
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
+        """Judge a message, log the verdict, and return the changes and the decision, as packets."""
         queue_id = _clean_queue_id(message.envelope.queue_id)
         if (n_left := message.n_old_fields - len(_list_renamable(message))) > 0:
             self.log.write("old-fields-left", queue=queue_id, count=n_left)

@@ -1,7 +1,7 @@
 """Assemble the messages of one milter connection, and answer its commands; no I/O.
 
-Only the end of a message is not answered here, except for exempt mail: `Session.feed` yields the message, and
-the caller decides on it.
+The session answers each command itself, but for the end of a message that is not exempt: `Session.feed` then
+yields the message, and the caller decides on it.
 
 A message is assembled byte for byte as the mail server has it, with CR LF as line ends. These are the
 differences:
@@ -26,8 +26,9 @@ from tamis_mail.surfaces.milter.codec import (
 )
 from tamis_mail.verdict.header_fields import has_verdict_name
 
-# With all of these options, the server waits for an answer to two commands only: BODY, so that the filter can
-# skip the rest of a large message, and END_OF_BODY. A server that does not offer an option gets more answers.
+# With all of these options, the server waits after the negotiation for an answer to two commands only: BODY,
+# so that the filter can skip the rest of a large message, and END_OF_BODY. A server that does not offer an
+# option gets more answers.
 _OPTIONS = (
     ProtocolOption.NO_END_OF_HEADER
     | ProtocolOption.NO_UNKNOWN

@@ -28,8 +28,8 @@ METHODS = frozenset(  # of requests
 )
 WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))  # methods of requests without a message
 # The names of the codes of an answer.
-NAMES = {0: "EX_OK", 64: "EX_USAGE", 65: "EX_DATAERR", 69: "EX_UNAVAILABLE", 70: "EX_SOFTWARE"}
-NAMES |= {74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM", 79: "EX_TIMEOUT"}
+CODE_NAMES = {0: "EX_OK", 64: "EX_USAGE", 65: "EX_DATAERR", 69: "EX_UNAVAILABLE", 70: "EX_SOFTWARE"}
+CODE_NAMES |= {74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM", 79: "EX_TIMEOUT"}
 USAGE, DATA_ERROR, UNAVAILABLE, TEMPORARY, PROTOCOL, TIMEOUT = 64, 65, 69, 75, 76, 79
 PONG = b"SPAMD/1.5 0 PONG\r\n"
 MARKED = frozenset(("PROCESS", "HEADERS"))  # methods whose answer has the message, or its header
@@ -248,7 +248,7 @@ def answer_error(code: int, sentence: str, given: str = "") -> bytes:
     b"SPAMD/1.0 76 EX_PROTOCOL the method is not known (got 'FOO')\\r\\n"
     """
     line = " ".join((sentence + (f" (got {given!r})" if given else "")).split())[:400]
-    return f"SPAMD/1.0 {code} {NAMES[code]} {line}\r\n".encode("ascii", "replace")
+    return f"SPAMD/1.0 {code} {CODE_NAMES[code]} {line}\r\n".encode("ascii", "replace")
 
 
 def find_body(message: bytes) -> int:

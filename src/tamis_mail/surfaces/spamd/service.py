@@ -29,7 +29,7 @@ from tamis_mail.verdict.header_fields import add_verdict, score_of, tests_of
 
 _BLOCK = 1 << 16  # bytes that are read at once
 _MAX_EVIDENCE = 15  # tokens of a report, one per line
-_LONGEST = 60  # characters of a token in a report
+_TOKEN_WIDTH = 60  # maximum characters of a token in a report
 # The rest of a refused request is read for at most this time: closing the connection at once would lose the
 # answer.
 _DISCARD_SECONDS = 5.0
@@ -46,10 +46,11 @@ class SpamdService:
     limits: Limits
     version: str
     may_learn: bool = True
+    # Returns the user of a name that a client sent, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda user: ""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Read a request, and write the answer; a client that sends nothing (a port scan) gets none."""
+        """Read a request, and write the answer; a client that sends SKIP, or nothing at all, gets none."""
         is_refused = False
         try:
             request = await self._read(reader)
@@ -107,6 +108,7 @@ class SpamdService:
 
     def _format_answer(self, request: Request, judged: TimedVerdict) -> bytes:
         verdict = judged.verdict
+        # Log-odds of the message and of the threshold, which SpamAssassin's clients compare.
         score, required = score_of(verdict, judged.required)
         is_spam = verdict.label == "spam"
         body: bytes | None = None
@@ -185,4 +187,4 @@ def _write_report(judged: TimedVerdict, score: float, required: float) -> bytes:
 
 def _make_printable(token: str) -> str:
     """Replace line ends and control characters, because a sender chose the token, and cut off a long one."""
-    return "".join(c if c.isprintable() else "?" for c in token)[:_LONGEST]
+    return "".join(c if c.isprintable() else "?" for c in token)[:_TOKEN_WIDTH]

@@ -1,6 +1,7 @@
-"""The actions of the user: mark, forget, allow, block, undo. All of them run in the writer thread.
+"""The actions of the user: mark, forget, allow, block, undo. They run in the writer thread.
 
-Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it.
+Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it. Only `judge_again`,
+which the script of the page asks for, too, runs in other threads as well, and returns verdicts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -236,6 +237,7 @@ def _note_changes(connections: Connections, digests: Sequence[bytes]) -> None:
 
 
 def _find_newest_event(connections: Connections) -> int:
+    """Return the number of the newest event of the log; 0 if there is none."""
     try:
         newest = next(EventLog.of(connections.sieve.store.path_name).events(), None)
     except LogError:

@@ -28,7 +28,7 @@ class CancelledError(Exception):
 
 
 def get_store_state(connections: Connections) -> Hashable:
-    """Return a value that differs after something was learned, forgotten or fitted."""
+    """Return the totals of the labels, and the settings that change when weights are fitted."""
     store = connections.sieve.store
     with store.snapshot():
         settings = tuple(store.setting(name) for name in ("rule", "weights", "epoch", "era"))
@@ -36,7 +36,7 @@ def get_store_state(connections: Connections) -> Hashable:
 
 
 def get_verdict_state(connections: Connections) -> Hashable:
-    """Return a value that differs after a verdict was written."""
+    """Return the number of the newest event, and the numbers of messages by verdict."""
     newest = EventLog.of(connections.sieve.store.path_name).newest_number()
     return newest, tuple(sorted(connections.catalog.count_verdicts().items()))
 

@@ -29,6 +29,7 @@ from tamis_mail.verdict import Verdict
 _ROOT = "/api/v1"
 _MAX_EVIDENCE = 100  # pieces of evidence in an answer
 _MAX_EVENTS = 500  # events in an answer
+# The types of bodies.
 _BYTES = "application/octet-stream"
 _MESSAGE = "message/rfc822"
 _JSON = "application/json"
@@ -37,6 +38,7 @@ _DIGEST: Schema = {"type": "string", "pattern": "^[0-9a-f]{32}$", "description":
 _DIGESTS: Schema = {"type": "array", "items": _DIGEST, "minItems": 1, "maxItems": actions.MAX_MESSAGES}
 # A number from 0 to 4 as Python writes it, such as 0.050000000000000044 or 1e-05.
 _DOUBT = r"([0-3]\.[0-9]{1,20}|[0-9](\.[0-9]{1,17})?e-[0-9]{2,3})"
+# A position in the list of messages: the doubt, the age and the number of a row of the catalog.
 _CURSOR: Schema = {"type": "string", "pattern": f"^{_DOUBT},-?[0-9]{{1,15}},[1-9][0-9]{{0,15}}$"}
 _LABEL: Schema = {"type": "string", "enum": ["spam", "ham"]}
 _LABEL_OR_NONE: Schema = {"type": "string", "enum": ["spam", "ham", "none"]}
@@ -66,10 +68,11 @@ def _nullable(schema: Schema) -> Schema:
     return {**schema, "type": [schema["type"], "null"]}
 
 
+# The schemas of answers, and of their parts.
 _ERROR = _object_schema(error=_TEXT)
-_NUMBERS: Schema = {"type": "object", "additionalProperties": _INTEGER}
-_STATUS = _object_schema(version=_TEXT, labels=_NUMBERS, verdicts=_NUMBERS)
-_ROW = _object_schema(
+_COUNTS: Schema = {"type": "object", "additionalProperties": _INTEGER}  # numbers of messages by label
+_STATUS = _object_schema(version=_TEXT, labels=_COUNTS, verdicts=_COUNTS)
+_LISTED_MESSAGE = _object_schema(
     digest=_DIGEST,
     sender=_TEXT,
     subject=_TEXT,
@@ -80,7 +83,7 @@ _ROW = _object_schema(
     stale=_BOOLEAN,
     label=_TEXT,
 )
-_PIECE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
+_EVIDENCE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
 _VERDICT = _object_schema(
     digest=_DIGEST,
     label=_TEXT,
@@ -88,7 +91,7 @@ _VERDICT = _object_schema(
     log_odds=_NUMBER,
     probabilities={"type": "object", "additionalProperties": _NUMBER},
     listed=_nullable(_TEXT),
-    evidence=_list_schema(_PIECE),
+    evidence=_list_schema(_EVIDENCE),
 )
 _RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))
 _OUTCOME = _object_schema(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
@@ -129,7 +132,7 @@ class Operation:
     method: str
     path: str
     summary: str
-    answer: Schema
+    answer: Schema  # of the body of an answer without an error
     handle: Handle
     parameters: Mapping[str, Schema] = field(default_factory=dict)  # of the query
     required: Sequence[str] = ()  # names of the parameters that must be given
@@ -182,7 +185,7 @@ async def _read_status(context: Context, _: Request, __: Values) -> Any:
     "GET",
     "/messages",
     "Messages, one page at a time",
-    _object_schema(messages=_list_schema(_ROW), previous=_nullable(_TEXT), next=_nullable(_TEXT)),
+    _object_schema(messages=_list_schema(_LISTED_MESSAGE), previous=_nullable(_TEXT), next=_nullable(_TEXT)),
     parameters={
         "text": {"type": "string", "maxLength": 200},
         "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
@@ -197,8 +200,10 @@ async def _read_status(context: Context, _: Request, __: Values) -> Any:
 async def _list_messages(context: Context, request: Request, values: Values) -> Any:
     limit = values.get("limit", 50)
     page = await context.threads.read(lambda connections: find_page(connections, request.query_params, limit))
-    rows = [_describe(row, _ROW, digest=row.digest.hex(), stale=row.is_stale) for row in page["rows"]]
-    return {"messages": rows, "previous": page["previous"], "next": page["next"]}
+    messages = [
+        _describe(row, _LISTED_MESSAGE, digest=row.digest.hex(), stale=row.is_stale) for row in page["rows"]
+    ]
+    return {"messages": messages, "previous": page["previous"], "next": page["next"]}
 
 
 @_operation(
@@ -210,10 +215,10 @@ async def _list_messages(context: Context, request: Request, values: Values) -> 
     may_be_missing=True,
 )
 async def _explain_message(context: Context, _: Request, values: Values) -> Any:
-    name = bytes.fromhex(values["digest"])
+    identity = bytes.fromhex(values["digest"])
 
     def judge(connections: Connections) -> Any:
-        return _describe_verdict(name, connections.sieve.sort(_read_listed(connections, name)))
+        return _describe_verdict(identity, connections.sieve.sort(_read_listed(connections, identity)))
 
     return await context.threads.read(judge)
 
@@ -227,26 +232,27 @@ async def _explain_message(context: Context, _: Request, values: Values) -> Any:
     may_be_missing=True,
 )
 async def _read_similar(context: Context, _: Request, values: Values) -> Any:
-    name = bytes.fromhex(values["digest"])
+    identity = bytes.fromhex(values["digest"])
 
     def read(connections: Connections) -> Any:
-        _read_listed(connections, name)
-        return describe_similar(connections, name)
+        _read_listed(connections, identity)
+        return describe_similar(connections, identity)
 
     return await context.threads.read(read)
 
 
-def _read_listed(connections: Connections, name: bytes) -> bytes:
+def _read_listed(connections: Connections, identity: bytes) -> bytes:
+    """Read a listed message, given its digest; raise HTTPException if it is not listed or cannot be read."""
     try:
-        return read_message(connections.catalog, name)
+        return read_message(connections.catalog, identity)
     except CatalogError as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _describe_verdict(name: bytes, verdict: Verdict) -> dict[str, Any]:
+def _describe_verdict(identity: bytes, verdict: Verdict) -> dict[str, Any]:
     evidence = [asdict(one) for one in verdict.evidence[:_MAX_EVIDENCE]]
     probabilities = dict(verdict.probabilities)
-    return _describe(verdict, _VERDICT, digest=name.hex(), probabilities=probabilities, evidence=evidence)
+    return _describe(verdict, _VERDICT, digest=identity.hex(), probabilities=probabilities, evidence=evidence)
 
 
 @_operation(
@@ -304,10 +310,10 @@ def _read_digests(values: Values) -> list[bytes]:
     body=_object_schema(digests=_DIGESTS, label=_LABEL_OR_NONE),
 )
 async def _label_messages(context: Context, _: Request, values: Values) -> Any:
-    names, label = _read_digests(values), values["body"]["label"]
+    digests, label = _read_digests(values), values["body"]["label"]
     if label == "none":
-        return await _act(context, partial(actions.forget, digests=names))
-    return await _act(context, partial(actions.mark, digests=names, label=label))
+        return await _act(context, partial(actions.forget, digests=digests))
+    return await _act(context, partial(actions.mark, digests=digests, label=label))
 
 
 @_operation(
@@ -430,6 +436,7 @@ def _has_type(request: Request, expected: str) -> bool:
 
 
 def _read_values(operation: Operation, request: Request) -> Values:
+    """Read the parameters of a request from its path and its query; raise HTTPException if one is wrong."""
     values: Values = {}
     for name, schema in operation.path_parameters.items():
         values[name] = request.path_params[name]

@@ -1,6 +1,6 @@
 """The explanation of a verdict on the page: tinted text, a waterfall chart and counterfactuals.
 
-All functions are pure, and their results have bounded size.
+No function reads or writes files. The texts of the parts that are shown have bounded size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,13 +64,13 @@ class Step:
 
     @property
     def css_class(self) -> str:
-        """spam for a bar to the right, ham for one to the left."""
+        """spam for a bar to the right, else ham."""
         return "spam" if self.contribution > 0 else "ham"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Evidence without which the verdict would be different."""
+    """The strongest evidence on one side, without which the verdict might be different."""
 
     label: str  # the other verdict: spam, unsure or wanted mail
     tokens: list[str]  # that would have to be removed, at most _MAX_REMOVED of them
@@ -199,8 +199,9 @@ def find_strongest(evidence: Sequence[Evidence], sign: int, limit: int) -> list[
 def find_changes(verdict: Verdict, evidence: Sequence[Evidence], rule: Rule) -> list[Change]:
     """Return the fewest pieces of readable evidence without which the verdict would be different.
 
-    The contributions of other evidence are taken as they are; if tokens were removed from the message, they
-    would change a little, because contributions are divided by the number of tokens.
+    If even the _MAX_REMOVED strongest pieces are not enough, these are returned. The contributions of other
+    evidence are taken as they are; if tokens were removed from the message, they would change a little,
+    because contributions are divided by the number of tokens.
     """
     spam_threshold, ham_threshold = _log_odds(rule.spam), _log_odds(rule.ham)
     if verdict.label == "unsure":
@@ -220,7 +221,10 @@ def _find_change(
     label: str,
     is_changed: Callable[[float], bool],
 ) -> Change:
-    """Remove the strongest evidence for (1) or against (-1) spam, until the log-odds satisfy `is_changed`."""
+    """Remove the strongest evidence for spam (`sign` 1) or against it (-1), until `is_changed` is true.
+
+    `is_changed` says of log-odds whether they lead to the verdict `label`.
+    """
     total = verdict.log_odds
     tokens: list[str] = []
     for one in find_strongest(evidence, sign, _MAX_REMOVED):

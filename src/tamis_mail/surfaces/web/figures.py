@@ -39,7 +39,7 @@ Values = dict[str, Any]
 _STUDIED = 1000  # maximum messages of cross-validation, which take about 2 seconds of one core
 _MAPPED = 1500  # maximum messages of the map
 _SEARCHED = 1000  # maximum messages of spam in which campaigns are searched
-_FOLDS = 5
+_FOLDS = 5  # of cross-validation
 _MIN_MESSAGES = 6  # of either class, so that each fold has both
 _ROC_POINTS = 200  # maximum number of points of the ROC curve
 _FEW_DAYS = 7  # if there are fewer days with verdicts, the dates of messages may show more
@@ -81,6 +81,7 @@ def _compute_study(connections: Connections, progress: Progress) -> Values:
 
 
 def _compute_weights(connections: Connections, _: Progress) -> Values:
+    """Read the weights of the views, fitted or of the default rule, with their standard deviations."""
     store = connections.sieve.store
     fitted = Weights.of(store)
     return {
@@ -121,6 +122,7 @@ def _compute_trend(connections: Connections, _: Progress) -> Values:
 
 
 def _compute_drift(connections: Connections, progress: Progress) -> Values:
+    """Judge the mail of each period by the mail before it."""
     from tamis_mail.reporting.drift import judge_periods  # noqa: PLC0415 (see above)
 
     store = connections.sieve.store
@@ -148,6 +150,7 @@ def _compute_drift(connections: Connections, progress: Progress) -> Values:
 
 
 def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
+    """Find the campaigns among the remembered spam, with their words and example messages."""
     from tamis_mail.reporting.campaigns import find_campaigns  # noqa: PLC0415 (see above)
 
     store = connections.sieve.store
@@ -177,6 +180,7 @@ def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
 
 
 def _compute_map(connections: Connections, _: Progress) -> Values:
+    """Place the remembered messages in a plane; `shares` are the parts of the variance along its axes."""
     from tamis_mail.reporting.mailbox_map import compute_map  # noqa: PLC0415 (see above)
 
     store = connections.sieve.store

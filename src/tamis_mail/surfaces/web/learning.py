@@ -33,14 +33,14 @@ def routes(context: Context) -> list[BaseRoute]:
         figure = FIGURES.get(name)
         if figure is None:
             raise HTTPException(404, f"there is no figure of this name, expected one of {', '.join(FIGURES)}")
-        return answer(
+        return answer_with_figure(
             await analysis.find(name, figure.title, figure.compute, reads_verdicts=figure.reads_verdicts)
         )
 
     return [Route("/learning", show), Route("/learning/figures/{name}", find_figure)]
 
 
-def answer(result: dict[str, object] | Job) -> Response:
+def answer_with_figure(result: dict[str, object] | Job) -> Response:
     """Answer with the values of a figure, or with the job that computes it (202 Accepted)."""
     if isinstance(result, Job):
         return JSONResponse({"job": result.describe()}, 202)

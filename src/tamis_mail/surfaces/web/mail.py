@@ -35,7 +35,7 @@ from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
 
 _JUDGE_SECONDS = 10.0  # after this time, the answer has only the verdicts that are ready
-PAGE = 50  # messages of a page
+PAGE_MESSAGES = 50  # messages of a page
 _DIGEST_DIGITS = 32
 _STRONGEST = 12  # pieces of evidence for spam, and as many against it, that are shown
 _FIELDS = 40  # header fields that are shown
@@ -44,6 +44,7 @@ _FIELD_TEXT = 500  # characters of a header field that are shown
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
 _ORDERS = {"doubt": "unsure first", "newest": "newest first"}
+# Header fields that are shown first; the others follow in the order of the message.
 _FIRST_FIELDS = ("from", "to", "cc", "reply-to", "date", "subject")
 
 
@@ -84,7 +85,9 @@ def _read_cursor(parameters: QueryParams, name: str) -> Cursor | None:
         raise HTTPException(400, str(error)) from None
 
 
-def find_page(connections: Connections, parameters: QueryParams, limit: int = PAGE) -> dict[str, Any]:
+def find_page(
+    connections: Connections, parameters: QueryParams, limit: int = PAGE_MESSAGES
+) -> dict[str, Any]:
     """Return the rows that an address asks for, and the cursors of the pages before and after them."""
     query = read_query(parameters)
     after, before = _read_cursor(parameters, "after"), _read_cursor(parameters, "before")
@@ -139,7 +142,7 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
     connections.catalog.note_verdicts([(digest, verdict.label, verdict.probability)])
     evidence = verdict.evidence
     rule = Rule.of(connections.sieve.store)
-    tinter = Tinter(evidence)
+    tinter = Tinter(evidence)  # colours words by their evidence
     first = [
         (name, value[:_FIELD_TEXT])
         for wanted in _FIRST_FIELDS
@@ -259,6 +262,7 @@ def routes(context: Context) -> list[BaseRoute]:
         return JSONResponse(similar)
 
     async def apply_action(request: Request) -> Response:
+        """Do what a button says to the selected messages or, if it belongs to a row, to that message."""
         form = await request.form()
         digests = _read_digests(form)
         name = str(form.get("action", ""))
@@ -277,6 +281,7 @@ def routes(context: Context) -> list[BaseRoute]:
         return _redirect_back(form)
 
     async def undo(request: Request) -> Response:
+        """Undo learning events or, if the form names none, a change of the lists of senders."""
         form = await request.form()
         if events := str(form.get("events", "")):
             try:
@@ -301,12 +306,12 @@ def routes(context: Context) -> list[BaseRoute]:
     async def judge(request: Request) -> Response:
         """Judge messages again, as the page asks for those whose verdicts are stale."""
         values = await read_json(request)
-        digests = values.get("digests") if isinstance(values, dict) else None
-        if not isinstance(digests, list) or len(digests) > 2 * PAGE:
-            raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE}")
-        names = [read_digest(str(text)) for text in digests]
+        texts = values.get("digests") if isinstance(values, dict) else None
+        if not isinstance(texts, list) or len(texts) > 2 * PAGE_MESSAGES:
+            raise HTTPException(400, f"expected digests, a list of at most {2 * PAGE_MESSAGES}")
+        digests = [read_digest(str(text)) for text in texts]
         end = time.monotonic() + _JUDGE_SECONDS  # the page asks again for the messages that are left
-        work = partial(actions.judge_again, digests=names, must_end=lambda: time.monotonic() > end)
+        work = partial(actions.judge_again, digests=digests, must_end=lambda: time.monotonic() > end)
         verdicts = await asyncio.wrap_future(context.threads.submit_analysis(work))
         return JSONResponse(
             {digest.hex(): {"label": label, "probability": p} for digest, (label, p) in verdicts.items()}

@@ -3,8 +3,8 @@
     The Host header names this server → the request has a valid session → a request that changes something
     comes from our own page → the answer has security headers.
 
-- The page is opened by an address with a token, which is valid once and begins a session: a cookie that no
-  script reads and no other site sends.
+- The page is opened by an address with a token, which is valid once, for ten minutes, and begins a session: a
+  cookie that no script reads and no other site sends.
 - A request that changes something has the session's CSRF token, in the header `X-CSRF-Token` or in the field
   `csrf` of a form, and does not come from another site.
 - A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
@@ -12,8 +12,8 @@
 - A browser sends the cookies of a host to every port of it, also to a server that another user of this
   machine runs. So the page has a name of its own, `tamis-….localhost`, which nobody else knows; browsers
   take all names below localhost for this machine.
-- Only requests whose Host is a loopback name, or a name given by `--host-name`, are answered, so that another
-  site's name that resolves to this machine (DNS rebinding) reaches nothing.
+- Only requests whose Host is this name, a loopback name, or a name given by `--host-name`, are answered, so
+  that another site's name that resolves to this machine (DNS rebinding) reaches nothing.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _MAX_SESSIONS = 32  # if there are more, the oldest session ends
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _OPEN_PATHS = frozenset({"/enter"})  # answered without a session, as are static files
-_STATIC = "/static/"
+_STATIC_PATH = "/static/"
 _UPLOADS = frozenset({"/imports", "/api/v1/imports"})  # paths to which mailboxes are sent
 _MESSAGES = frozenset({"/api/v1/verdicts", "/api/v1/learned"})  # paths to which one message is sent
 _ENTRY_SECONDS = 600.0  # time in which the address with the token must be opened
@@ -161,7 +161,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # there are no web sockets
-        sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC))
+        sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC_PATH))
         response: Response | None
         try:
             async with asyncio.timeout(self._find_time_limit(scope)) as limit:
@@ -197,7 +197,7 @@ class Guard:
             ), receive
         receive = self._limit_body(scope, receive, headers)
         scope["session"] = session = security.find_session(headers)
-        is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC)
+        is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC_PATH)
         is_safe = scope["method"] in _SAFE_METHODS
         is_program = scope["path"].startswith("/api/") and security.has_api_token(headers)
         if is_program or (is_open and is_safe):
@@ -283,6 +283,7 @@ def _comes_from_own_page(headers: Headers) -> bool:
 
 
 async def _read_all(receive: Receive) -> bytes:
+    """Return the body of a request."""
     parts: list[bytes] = []
     while True:
         message = await receive()
@@ -292,6 +293,7 @@ async def _read_all(receive: Receive) -> bytes:
 
 
 def _replay(body: bytes) -> Receive:
+    """Return a function that receives a body that was read already."""
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:

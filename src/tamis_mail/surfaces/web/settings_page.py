@@ -1,7 +1,7 @@
 """The settings view: thresholds, lists of senders, folders, decay, export and backup.
 
-Changes are forms, which work without a script; each runs in the writer thread and ends in a notice. Only the
-suggestion of thresholds takes seconds, and is requested by the script of the page.
+Changes are forms, which work without a script; each runs in the writer thread and ends in a notice. The
+suggestion of thresholds, which takes seconds, is requested by the script of the page.
 """
 
 import gzip
@@ -37,15 +37,15 @@ from tamis_mail.surfaces.web.analysis import Analysis
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.figures import compute_thresholds
 from tamis_mail.surfaces.web.imports import add_folders, judge_all, read_folders
-from tamis_mail.surfaces.web.learning import answer
+from tamis_mail.surfaces.web.learning import answer_with_figure
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule
 
-# The fractions of errors from which the user can choose.
+# The fractions of wanted mail that may be lost, and of spam that may pass, from which the user can choose.
 RATES = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 _SHOWN_ENTRIES = 500  # of a list
 _MAX_ENTRIES = 1000  # of one form
-_FIELDS = 20  # maximum number of fields of a form
+_MAX_FIELDS = 20  # of a form
 _BLOCK = 1 << 16  # bytes of a download that are read at once
 
 
@@ -85,7 +85,7 @@ def routes(context: Context) -> list[BaseRoute]:
             return compute_thresholds(connections, lost, passed, progress)
 
         title = "Judging learned messages by the others"
-        return answer(await analysis.find(("thresholds", lost, passed), title, compute))
+        return answer_with_figure(await analysis.find(("thresholds", lost, passed), title, compute))
 
     def judge_listed() -> None:
         """Judge all listed messages again in the background; a running job of this kind ends."""
@@ -97,7 +97,7 @@ def routes(context: Context) -> list[BaseRoute]:
         """Make the handler of a form; if it affects verdicts, all messages are judged again."""
 
         async def run(request: Request) -> Response:
-            form = await request.form(max_fields=_FIELDS, max_files=0)
+            form = await request.form(max_fields=_MAX_FIELDS, max_files=0)
             try:
                 outcome = await context.threads.write(lambda connections: work(connections, form))
             except (ValueError, SourceError) as error:
@@ -240,6 +240,7 @@ def _decay(connections: Connections, form: FormData) -> Outcome:
 
 
 def _read_list(form: FormData) -> bool:
+    """Whether a form names the list of allowed senders, not that of blocked ones."""
     name = form.get("list")
     if name not in ("allowed", "blocked"):
         raise ValueError(f"the list is {str(name)[:20]!r}, expected allowed or blocked")

@@ -27,7 +27,7 @@ RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 _CELLS = 60  # along each side of the plane
 _EDGES = np.linspace(0.0, 10.0, _CELLS + 1)
 _CENTRES = np.linspace(5.0 / _CELLS, 10.0 - 5.0 / _CELLS, _CELLS)
-_FOLDS = 10
+_FOLDS = 10  # of cross-validation; with fewer points, each is a fold
 # The prior of each class: its mean is the middle of the plane, and has the weight of a hundredth of a point.
 # With it, a class of one point of the plane has a standard deviation of about half a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))

@@ -1,8 +1,7 @@
 """Read and check the fields of a request: numbers within bounds, or an error of one line.
 
 The body may come from any program on this machine, not only from a browser: every list has a maximum length,
-every number a range, and a field with an unknown name is refused. The limits keep each computation below a
-second of one core.
+every number a range, and a field with an unknown name is refused. The limits bound the time of a computation.
 """
 
 import json

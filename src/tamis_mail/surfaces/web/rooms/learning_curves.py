@@ -18,7 +18,7 @@ SIZES = (10, 18, 32, 56, 100, 180, 320, 560, 1000)
 MAX_WORDS = 60
 _NEW_MESSAGES = 2000  # on which the error rates are measured
 _PROBABILITY = 0.62  # of a word in its class; 0.38 in the other
-_NAMES = ("naive Bayes", "logistic regression")
+_NAMES = ("naive Bayes", "logistic regression")  # of the two models
 
 
 def make_example() -> dict[str, object]:

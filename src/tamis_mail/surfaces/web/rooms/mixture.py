@@ -28,7 +28,7 @@ MAX_POINTS = 300
 MAX_STEPS = 100
 RANGE = (-100.0, 100.0)  # of a point's coordinates; the plane shows 0 to 10
 STARTS = ("random_from_data", "kmeans")
-_BLOCK = "points"
+_BLOCK = "points"  # name of the model's only block
 # The prior of each component: its mean is the middle of the plane, and has the weight of a hundredth of a
 # point. The covariance of a component without points has its mode at scale / (freedom + 4), a standard
 # deviation of a quarter of a unit.
@@ -176,6 +176,10 @@ def _write_sentences(
     bounds: list[float],
     converged: bool,
 ) -> list[str]:
+    """Describe the mixture after the last step that was made; `objectives` and `bounds` include the next one.
+
+    `count` is the number of points, `wanted` the number of components that the request names.
+    """
     step = len(bounds) - 1
     weights, means = np.exp(mixture.log_prior), _get_density(mixture).mean
     parts = [

@@ -31,7 +31,7 @@ def make_example() -> dict[str, object]:
     known = rng.permutation(np.argwhere(is_known))  # in the order in which they are learned
     entries = {"known": known, "hidden": np.argwhere(~is_known)}
     lists = {
-        name: [[int(u), int(i), float(table[u, i])] for u, i in places] for name, places in entries.items()
+        name: [[int(u), int(i), float(table[u, i])] for u, i in cells] for name, cells in entries.items()
     }
     return {"users": 8, "items": 8, **lists, "factors": 2, "ridge": 0.05, "step": 0, "seed": 0}
 

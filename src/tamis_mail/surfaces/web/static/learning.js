@@ -171,10 +171,10 @@ function drawWeights(box, values) {
 }
 
 function describeChange(name, change) {
-  const [before, of] = change.earlier;
-  const [after, ofLater] = change.later;
+  const [earlier, earlierTotal] = change.earlier;
+  const [later, laterTotal] = change.later;
   const sure = change.rise > 0.975 ? "a rise" : change.rise < 0.025 ? "a fall" : "no clear change";
-  return `${name}: ${formatShare(of ? before / of : 0)} of the first ${of.toLocaleString("en")} messages, ${formatShare(ofLater ? after / ofLater : 0)} of the last ${ofLater.toLocaleString("en")}: ${sure} (95 % interval of the difference ${formatShare(change.low)} to ${formatShare(change.high)}).`;
+  return `${name}: ${formatShare(earlierTotal ? earlier / earlierTotal : 0)} of the first ${earlierTotal.toLocaleString("en")} messages, ${formatShare(laterTotal ? later / laterTotal : 0)} of the last ${laterTotal.toLocaleString("en")}: ${sure} (95 % interval of the difference ${formatShare(change.low)} to ${formatShare(change.high)}).`;
 }
 
 function drawTrend(box, values) {
