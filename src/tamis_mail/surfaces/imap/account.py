@@ -2,8 +2,8 @@
 
 The file holds no password. A password comes from the system's keyring, from the first line that a command
 prints, from the first line of a systemd credential, or from a prompt. Certificates are always verified;
-without TLS, only a server on this machine is allowed. A secret is a password, or the token that takes its place
-when the login is by XOAUTH2.
+without TLS, only a server on this machine is allowed. A secret is a password, or the token that takes its
+place when the login is by XOAUTH2.
 """
 
 import getpass
