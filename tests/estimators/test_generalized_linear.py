@@ -216,6 +216,16 @@ def test_evidence_chooses_alpha_where_the_dispersion_is_known() -> None:
         assert other.log_evidence_ < chosen.log_evidence_
     with pytest.raises(ValueError, match="alpha='evidence' for family='gamma'"):
         GeneralizedLinear("gamma", alpha="evidence").fit(x, y + 1.0)
+    with pytest.raises(ValueError, match=r"got .*dispersion=1\.0, expected family='bernoulli' or 'poisson'"):
+        GeneralizedLinear(alpha="evidence", dispersion=1.0).fit(x, y)
+
+
+def test_the_remaining_degrees_of_freedom_decay_with_the_rows() -> None:
+    x, y, _ = drawn("gaussian", "identity")
+    model = GeneralizedLinear().fit(x, y)
+    assert model.df_resid_ == model.n_observed_ - model.n_effective_
+    before = model.df_resid_
+    assert model.decay(0.5).df_resid_ == 0.5 * before
 
 
 def test_the_evidence_is_that_of_linear_regression() -> None:

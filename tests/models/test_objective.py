@@ -189,3 +189,31 @@ def test_one_sparse_row_of_many_columns_has_no_empty_lane() -> None:
     assert_allclose(norm, np.sqrt(np.square(row.values).sum() + 1.0))
     assert largest.max() == 2.0
     assert largest[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("precision", "flat"),
+    [
+        ((1e-6, 1e-12), (False, True)),  # the second is lost in the sum of squares, 1e16 for each column
+        ((1e-6, 0.0), (False, True)),
+        ((1e-9, 1e-9), (True, True)),
+        ((1e-7, 1e-7), (False, False)),
+        ((0.0, 0.0), (True, True)),
+    ],
+)
+def test_a_prior_is_flat_whatever_those_of_the_other_parameters_are(
+    precision: tuple[float, float], flat: tuple[bool, bool]
+) -> None:
+    prior = GaussianPrior(np.zeros(2), np.array(precision))
+    rows = LinearRows(design_of(np.array([[1e8, 0.0], [0.0, 1e8]]), intercept=False), np.array([0.0, 1.0]))
+    objective = Objective.of(rows, Bernoulli(), prior)
+    assert tuple(objective.flat_parameters().tolist()) == flat
+    assert objective.has_full_prior() is not any(flat)
+    scarce = LinearRows(design_of(np.eye(2), intercept=False), rows.targets)
+    has_prior = Objective.of(scarce, Bernoulli(), prior).has_full_prior()
+    assert has_prior is all(value > 0 for value in precision)  # 1e-12 is not lost beside 1
+
+
+def test_only_weights_above_zero_are_counted() -> None:
+    rows = LinearRows(design_of(np.eye(3), intercept=False), np.ones(3), np.array([-1.0, 0.0, 2.0]))
+    assert rows.count_with_weight() == 1

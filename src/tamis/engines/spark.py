@@ -3,9 +3,11 @@
 A shard is a partition. A task (`spark_tasks`) observes its partition and returns one row: the number of the
 partition and the bytes of its statistic. The rows of many partitions are added in a tree. Spark repeats tasks
 that fail or are slow; by their numbers, each partition is counted once (`parts`). After `keep`, the task that
-first observes a shard also writes it to a file of its executor (`spark_files`). Spark caches the paths of
-these files, runs later tasks on the executors that have them, and makes a shard again from its source if its
-executor is lost.
+first observes a shard also writes it to a file of its executor (`spark_files`), or puts it into Spark's cache
+if it cannot write one. Spark caches the paths of these files, prefers to run later tasks on the executors
+that have them, and makes a shard again from its source if its executor is lost.
+
+A chunk is what a task holds in memory at once: about 64 MB of the rows of a partition, or one piece.
 
 A classic session runs the later passes as jobs of RDDs, which start in half the time of queries. Spark
 Connect has queries only.
@@ -13,7 +15,6 @@ Connect has queries only.
 
 import contextlib
 import pickle
-import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -27,16 +28,16 @@ from tamis.engines import spark_files, spark_tasks
 from tamis.engines.batches import Batch, Piece
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, finish
-from tamis.engines.spark_columns import choose_rows, read_head
+from tamis.engines.spark_columns import read_head, select_columns
 from tamis.engines.spark_tasks import (
-    KEPT_COLUMNS,
-    PART_COLUMNS,
-    USER,
+    KEPT_COLUMNS,  # of the rows of `observe_and_keep`: PART_COLUMNS, and a shard's path or content
+    PART_COLUMNS,  # of the rows of other tasks: a statistic, and the numbers of the shards that it sums
+    SPARK_FRAME,  # "a Spark data frame", which `import_package` says to need a package
     LoadPieces,
-    LostError,
+    LostError,  # raised if a task does not find the file of a kept shard
     ReadTable,
-    Row,
     Task,
+    TaskRow,  # one of these rows: values by the names of columns
 )
 from tamis.extras import import_package
 from tamis.protocols import Statistic
@@ -47,17 +48,17 @@ S = TypeVar("S", bound=Statistic)
 
 _FIRST_ROWS = 10_000  # rows that this process reads to learn the columns and their types
 _MAX_WITHOUT_TREE = 32  # partitions whose statistics the driver adds without a tree
-_BRANCHES = 8  # of the tree, if the number of partitions is not known
-_TASK_BYTES = 1 << 28  # of kept shards: one task reads about so many, if all cores have a task
+_BRANCHES = 8  # of the tree, at most, if the number of partitions is not known
+_TASK_BYTES = 1 << 28  # of kept shards that one task reads, about, unless fewer keep all cores busy
 
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
-    import_package("pyarrow", USER)
+    import_package("pyarrow", SPARK_FRAME)
     # The type is asked, because a frame of Spark Connect takes any attribute for a column.
     frame = data.to_spark() if hasattr(type(data), "to_spark") else data
     with explain_failures():
-        frame, read = choose_rows(frame, request)
+        frame, read = select_columns(frame, request)
     return SparkShards(_Source(frame, ReadTable(read)), partial(read_head, frame, read, _FIRST_ROWS))
 
 
@@ -66,7 +67,8 @@ def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> "SparkShards[X
     if not pieces:
         raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
     with explain_failures():
-        frame = request.engine.range(0, len(pieces), 1, len(pieces))
+        session = request.engine  # a SparkSession
+        frame = session.range(0, len(pieces), 1, len(pieces))
     return SparkShards(_Source(frame, LoadPieces(tuple(pieces)), len(pieces)), pieces[0].load)
 
 
@@ -85,7 +87,7 @@ class _Source:
             rows, self.count = _collect(parts, self.count)
         part: Part[Any] = spark_tasks.read_parts(rows)
         self.count = self.count or max(part.shards, default=-1) + 1
-        return finish(part, self.count)
+        return finish(part, self.count)  # checks that the part has all shards
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -94,8 +96,10 @@ class _KeptSource:
 
     origin: _Source
     kept_transforms: tuple[Callable[[Any], Any], ...]  # applied to rows of the origin before they are kept
-    parent: "_KeptSource | None" = None  # shards, also kept, to which the first of these were applied
-    name: str | None = field(default_factory=spark_files.name_kept)  # of the files; None if there are none
+    # The kept shards from which these are made; their `kept_transforms` are the first of these.
+    parent: "_KeptSource | None" = None
+    # The name of the folders of the files; None if the shards are kept in Spark's cache instead.
+    name: str | None = field(default_factory=spark_files.name_kept)
     frame: Any = None  # the rows of `observe_and_keep`; None before shards were observed
     rows: Any = None  # the same as an RDD, if the session is a classic one
     folders: set[str] = field(default_factory=set)  # where executors keep the shards
@@ -106,7 +110,10 @@ class _KeptSource:
         return self.origin.count
 
     def total(self, transforms: tuple[Callable[[Any], Any], ...], observe: Callable[[Any], Any]) -> Any:
-        """Observe every shard, and add the statistics; if files are lost, keep the shards without files."""
+        """Observe every shard, and add the statistics.
+
+        If files are lost, read the shards from the origin again, and keep them in Spark's cache.
+        """
         observe = _TransformAndObserve(transforms, observe) if transforms else observe
         try:
             return self._total(observe)
@@ -122,7 +129,7 @@ class _KeptSource:
         origin.count = origin.count or max(part.shards, default=-1) + 1
         return finish(part, origin.count)
 
-    def _observe_first(self, observe: Callable[[Any], Any]) -> list[Row]:
+    def _observe_first(self, observe: Callable[[Any], Any]) -> list[TaskRow]:
         origin, parent = self.origin, self.parent
         frame, read, transforms = origin.frame, origin.read, self.kept_transforms
         if parent is not None and parent.frame is not None:
@@ -131,7 +138,7 @@ class _KeptSource:
         # The task is part of the plan, and not broadcast: Spark may need it later, to make lost shards again.
         keep = partial(spark_tasks.observe_and_keep, Task(read, transforms, observe), self.name)
         self.frame = frame.mapInArrow(keep, KEPT_COLUMNS).persist()
-        # At exit nothing is released here: at the end of the session, Spark removes the files.
+        # At exit nothing is released here: an executor that ends removes its files.
         weakref.finalize(self, _release, self.frame, self.name, self.folders).atexit = False
         columns = [column.split()[0] for column in PART_COLUMNS.split(", ")]
         rows, origin.count = _collect(self.frame.select(*columns), origin.count)
@@ -140,7 +147,7 @@ class _KeptSource:
             self.rows = _group_rows(self.frame, sum(row["size"] for row in rows))
         return rows
 
-    def _observe_again(self, observe: Callable[[Any], Any]) -> list[Row]:
+    def _observe_again(self, observe: Callable[[Any], Any]) -> list[TaskRow]:
         if self.rows is not None:
             parts = self.rows.mapPartitions(partial(spark_tasks.observe_kept, observe))
             return _collect_in_tree(parts, self.count or 0)
@@ -168,7 +175,8 @@ class SparkShards(Generic[X]):
     """The partitions of a data frame."""
 
     source: _Source | _KeptSource
-    read_head: Callable[[], Any]  # returns the first rows of the source, in this process
+    # Reads a batch, or a piece, with the columns of the source and none, some or all of its rows.
+    read_head: Callable[[], Any]
     # Functions that are applied to each chunk of the source, one after the other.
     transforms: tuple[Callable[[Any], Any], ...] = ()
 
@@ -182,7 +190,7 @@ class SparkShards(Generic[X]):
         return SparkShards(self.source, self.read_head, (*self.transforms, transform))
 
     def keep(self) -> "SparkShards[X]":
-        """Return the shards; once transformed and observed, they are kept in files of the executors."""
+        """Return the shards; once they are transformed and observed, the executors keep them."""
         source = self.source
         if isinstance(source, _Source):
             kept = _KeptSource(source, self.transforms)
@@ -191,7 +199,10 @@ class SparkShards(Generic[X]):
         return SparkShards(kept, self._read_first)
 
     def read_first(self) -> X:
-        """Return the first rows, which have the columns of all shards; there may be none."""
+        """Return a batch with the columns of all shards, and none, some or all of the rows of the first.
+
+        None if a transform returns None, which stands for no rows.
+        """
         with explain_failures():
             first: X = self._read_first()
         return first
@@ -208,19 +219,20 @@ def _is_connect(frame: Any) -> bool:
 
 
 def _group_rows(frame: Any, size: int) -> Any:
-    """Return the rows of kept shards as an RDD, in as few partitions as keep all cores busy.
+    """Return the rows of kept shards as an RDD with one partition per core.
 
-    `size` is the length of all files in bytes.
+    If that were more than `_TASK_BYTES` per partition, there are more partitions; there are never more than
+    those of the frame. `size` is the length of all files in bytes.
     """
     rows = frame.select("shard", "path", "content", "buffers", "failure").rdd
     tasks = max(rows.context.defaultParallelism, ceil(size / _TASK_BYTES))
     return rows.coalesce(tasks) if tasks < rows.getNumPartitions() else rows
 
 
-def _collect(parts: Any, count: int | None) -> tuple[list[Row], int | None]:
-    """Run the tasks of a frame; return its rows, or sums of some, and the number of partitions.
+def _collect(parts: Any, count: int | None) -> tuple[list[TaskRow], int | None]:
+    """Run the tasks of a frame; return one row per partition or per branch of a tree, and `count`.
 
-    `count` is that number, or None if it is not known; with Spark Connect, it is returned unchanged.
+    `count` is the number of partitions, or None if it is not known, which it remains with Spark Connect.
     """
     if _is_connect(parts):
         return _add_in_tree(parts, count).toArrow().to_pylist(), count
@@ -229,20 +241,21 @@ def _collect(parts: Any, count: int | None) -> tuple[list[Row], int | None]:
     return _collect_in_tree(rows, count), count
 
 
-def _collect_in_tree(rows: Any, count: int) -> list[Row]:
-    """Return the rows of `count` partitions; if these are many, the sums of the branches of a tree."""
+def _collect_in_tree(rows: Any, count: int) -> list[TaskRow]:
+    """Return the rows of `count` partitions or, from 33 partitions on, the sums of the branches of a tree."""
     if count > _MAX_WITHOUT_TREE:
         branches = ceil(count**0.5)
         rows = rows.keyBy(itemgetter("shard")).partitionBy(branches).values()
         rows = rows.mapPartitions(spark_tasks.add_rows)
-    collected: list[Row] = rows.collect()
+    collected: list[TaskRow] = rows.collect()
     return collected
 
 
 def _add_in_tree(parts: Any, count: int | None) -> Any:
-    """Return a frame of the rows of all partitions or, if these are many, of the sums of a tree's branches.
+    """Return a frame of the rows of all partitions, or of the sums of the branches of a tree.
 
-    If the number of partitions is not known, Spark chooses that of branches by the size of the rows.
+    There is a tree if there are more than 32 partitions, or if their number is not known. In the second case
+    Spark may join branches with few bytes.
     """
     if count is None:
         branched = parts.repartition(parts["shard"] % _BRANCHES)
@@ -260,7 +273,7 @@ def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
 
     Spark Connect has no broadcast, and sends the value with each task.
     """
-    content = import_package("pyspark.cloudpickle", USER).dumps(value)
+    content = import_package("pyspark.cloudpickle", SPARK_FRAME).dumps(value)
     if _is_connect(frame):
         yield partial(pickle.loads, content)
         return
@@ -317,12 +330,21 @@ def _is_of_spark(problem: Exception) -> bool:
 
 
 _SPARK = ("grpc", "py4j", "pyspark")
-_PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning): .*)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+# Between two tracebacks, if the second exception was raised because of the first, or while it was handled.
+_CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 
 
 def _find_cause(text: str) -> str:
-    """Return the last line of a Python traceback in the text of an error; the first line if there is none."""
-    _, _, traceback = text.partition("Traceback (most recent call last)")
-    causes = [cause for cause in _PYTHON_ERROR.findall(traceback) if not cause.startswith("org.apache")]
+    """Return the exception that ends the first Python traceback in the text of an error, in one line.
+
+    Of chained tracebacks it is the last exception. Without a traceback, it is the first line of the text.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (causes[0] if causes else lines[0] if lines else "no reason given")[:300]
+    cause = lines[0] if lines else "no reason given"
+    for traceback in text.split(_TRACEBACK)[1:]:
+        # Lines that name files and show code are indented.
+        cause = next((line for line in traceback.splitlines() if line[:1].strip()), cause)
+        if not any(phrase in traceback for phrase in _CHAINED):
+            break
+    return cause[:300]

@@ -116,7 +116,7 @@ def is_vector_kind(kind: str) -> bool:
     return kind in _VECTOR_KINDS
 
 
-def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
+def select_columns(frame: Any, request: Request) -> tuple[Any, ReadRows]:
     """Return a frame of the columns that are needed, and how to read its rows."""
     kinds = name_kinds(frame)
     roles = request.named_roles

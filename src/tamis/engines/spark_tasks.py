@@ -26,7 +26,7 @@ from tamis.engines.parts import Part
 from tamis.engines.spark_columns import ReadRows
 from tamis.extras import import_package
 
-USER = "a Spark data frame"  # for `import_package`: what needs an optional package
+SPARK_FRAME = "a Spark data frame"  # what `import_package` says to need an optional package
 
 # Columns of the rows that tasks return, as a schema of Spark. `shard` is the number of the partition,
 # `shards` those whose sum `statistic` is, `problem` the type and text of the error that stopped the task
@@ -39,7 +39,7 @@ PART_COLUMNS = (
 # `problem`.
 KEPT_COLUMNS = f"{PART_COLUMNS}, path string, content binary, buffers array<binary>, failure string"
 
-Row = Mapping[str, Any]  # the value of each of these columns by its name
+TaskRow = Mapping[str, Any]  # a row that a task returns: the values of these columns by name
 
 _CHUNK_BYTES = 1 << 26  # rows that a task reads before it observes them
 _MAX_CHUNKS = 1 << 24  # of a partition: batches are numbered in the order of partitions and chunks
@@ -78,7 +78,7 @@ class ReadTable:
 
 def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
     """Join batches of a few thousand rows, as Spark sends them, to tables of about `_CHUNK_BYTES` bytes."""
-    pa = import_package("pyarrow", USER)
+    pa = import_package("pyarrow", SPARK_FRAME)
     waiting: list[Any] = []
     size = 0
     for batch in batches:
@@ -105,7 +105,7 @@ class LoadPieces:
 
 def _find_shard() -> int:
     """Return the number of the partition that this task reads."""
-    context = import_package("pyspark", USER).TaskContext.get()
+    context = import_package("pyspark", SPARK_FRAME).TaskContext.get()
     return int(context.partitionId())
 
 
@@ -299,9 +299,9 @@ def _make_content_row(shard: int, parts: list[Any]) -> dict[str, Any]:
     return row | {"content": content, "buffers": buffers}
 
 
-def _make_batch(columns: str, row: Row) -> Any:
+def _make_batch(columns: str, row: TaskRow) -> Any:
     """Make an Arrow batch of one row with these columns, which are null where the row has no value."""
-    pa = import_package("pyarrow", USER)
+    pa = import_package("pyarrow", SPARK_FRAME)
     kinds = {
         "int": pa.int32(),
         "bigint": pa.int64(),
@@ -335,7 +335,7 @@ def _pickle(content: Any) -> list[Any]:
     return [stream, *(buffer.raw() for buffer in buffers)]
 
 
-def observe_kept(observe: Callable[[Any], Any], rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def observe_kept(observe: Callable[[Any], Any], rows: Iterable[TaskRow]) -> Iterator[dict[str, Any]]:
     """Observe shards, of which these are the rows of `observe_and_keep`; yield one row per shard."""
     _spare_packages()
     received = _receive_rows(iter(rows))
@@ -366,7 +366,7 @@ def read_kept_batches(batches: Iterable[Any]) -> Iterator[Any]:
     return _read_kept(row for batch in batches for row in batch.to_pylist())
 
 
-def _read_kept(rows: Iterable[Row]) -> Iterator[Any]:
+def _read_kept(rows: Iterable[TaskRow]) -> Iterator[Any]:
     """Yield the chunks that rows hold, or that are in the file of a row; raise a `failure` again."""
     for row in rows:
         if row["failure"] is not None:
@@ -395,7 +395,7 @@ def remove_kept(name: str, batches: Iterator[Any]) -> Iterator[Any]:
 # ── adding ──
 
 
-def add_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def add_rows(rows: Iterable[TaskRow]) -> Iterator[dict[str, Any]]:
     """Yield one row with the sum of the statistics of these rows, which does not depend on their order.
 
     If some have a problem instead of a statistic, the row has the problem of the first shard.
@@ -417,7 +417,7 @@ def add_batches(batches: Iterator[Any]) -> Iterator[Any]:
         yield _make_batch(PART_COLUMNS, row)
 
 
-def read_parts(rows: Sequence[Row]) -> Part[Any]:
+def read_parts(rows: Sequence[TaskRow]) -> Part[Any]:
     """Return the sum of the statistics of all rows; raise the problem of the first shard that has one."""
     for row in sorted(rows, key=lambda row: row["shards"]):
         if row["problem"] is not None:
@@ -426,10 +426,10 @@ def read_parts(rows: Sequence[Row]) -> Part[Any]:
     return _add_parts(rows)
 
 
-def _add_parts(rows: Iterable[Row]) -> Part[Any]:
+def _add_parts(rows: Iterable[TaskRow]) -> Part[Any]:
     return reduce(add, map(_read_part, sorted(rows, key=lambda row: row["shards"])), Part(frozenset(), None))
 
 
-def _read_part(row: Row) -> Part[Any]:
+def _read_part(row: TaskRow) -> Part[Any]:
     content = row["statistic"]
     return Part(frozenset(row["shards"]), None if content is None else messages.decode(content))

@@ -48,9 +48,11 @@ from tamis.schema import Schema
 from tamis.tables import Table
 from tamis.warning import warn
 
+_RESPONSE_KEY = "answer"  # the name that family and link have in files of saved models
 _DISPERSIONS = ("estimate", "pearson", "mle")
 _PARTS = (
-    "is known only if all rows were fitted at once, and some came in parts or were decayed: call fit with all"
+    "is known only if all rows were fitted at once, and some came in parts or were decayed: "
+    "call fit with all rows"
 )
 
 
@@ -76,11 +78,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         By default the family's canonical link: identity, log, logit, inverse. gaussian and gamma also accept
         "log".
     alpha : float, array of one per column, or "evidence"
-        Precision of the Gaussian prior on each coefficient, in units of the dispersion: coefficients are
-        N(0, φ/α), and minimise Σ weight · loss + α/2 |w|², so that α is scikit-learn's alpha times Σ weight.
-        "evidence" chooses it, which is possible only if the dispersion is 1.
+        Precision of the Gaussian prior on each coefficient, times the dispersion: coefficients are N(0, φ/α),
+        and minimise Σ weight · deviance/2 + α/2 |w|². So α is the alpha of scikit-learn's Ridge, and that of
+        its PoissonRegressor, GammaRegressor and TweedieRegressor times Σ weight. "evidence" chooses it, which
+        is possible only for bernoulli and poisson, with a dispersion of "estimate", "mle" or 1.
     prior : tuple, optional
-        Mean and covariance of the coefficients, in place of alpha; also in units of the dispersion.
+        Mean and covariance of the coefficients, in place of alpha; the covariance is divided by the
+        dispersion.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on the intercept; 0 for no prior.
@@ -140,7 +144,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """Learn from rows and their targets; offsets are added to scores, exposures multiply means.
 
         An exposure needs the log link; it is the time, or the number of units, over which a count was taken.
-        For rows in shards, targets, weights, offsets and exposures are the names of columns.
+        For rows in shards, they are names of columns, or data of the same kind as the rows.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
@@ -149,7 +153,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return self
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: each step sums over all shards, which stay where they are."""
+        """Learn from rows in shards: each step sums over all shards, which stay where they are.
+
+        If `anew`, what was learned before is forgotten; otherwise these rows are added.
+        """
         state, response = None if anew else self._get_state_or_none(), make_response(self.family, self.link)
         read = ReadShard(read_design_values, self._accepts_sparse, has_classes=False)
         survey = shards.map(read).total(TableSurvey.of)
@@ -159,7 +166,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             _refuse_other_response(response, state.fit.response)
             refuse_drift(survey.schema, state.schema)
             plan = _ShardPlan(state.schema, state.fit.centre, state.fit.intercept, response)
-        reader: Any = clone(self)
+        reader: Any = clone(self)  # the parameters without what was learned, to be sent to workers
         rows = ShardedRows.of(
             shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
         )
@@ -190,7 +197,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object,
         fitted: FittedGeneralized | None = None,
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Check and convert rows; also return their indices if rows of weight 0 are dropped, else None."""
+        """Check and convert rows, and drop those of weight 0.
+
+        Also return the indices of the rows that remain, or None if no row was dropped.
+        """
         rows, indices = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
         response.refuse_size(max(map(abs, rows.target_range)))
         return rows, indices
@@ -242,12 +252,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         if by_evidence and (response.has_dispersion or method not in ("estimate", "mle", 1.0)):
             raise ValueError(
                 f"got alpha='evidence' for family={response.family!r} and dispersion={self.dispersion!r}, "
-                "expected a dispersion of 1: set alpha to a number, or use BayesianLinearRegression"
+                "expected family='bernoulli' or 'poisson', and dispersion='estimate', 'mle' or 1: set alpha "
+                "to a number, or use BayesianLinearRegression for gaussian"
             )
         _refuse_without_mode(response, rows, prior)
         result = self._fit_scaled(rows, response, prior, initial, schema, X, y, by_evidence)
-        fitted, unbounded = generalized.keep_generalized_fit(rows, response, result, method)
-        warn_if_unbounded(response, unbounded, schema)
+        fitted, unbounded_columns = generalized.make_generalized_fit(rows, response, result, method)
+        warn_if_unbounded(response, unbounded_columns, schema)
         return _warn_if_dispersion_unknown(fitted)
 
     def _fit_scaled(
@@ -261,7 +272,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object,
         by_evidence: bool = False,
     ) -> Fit:
-        """Fit to rescaled targets, so that losses are near one, and scale the result back."""
+        """Fit, and scale the result back if the targets had to be rescaled (`ScaledRows`: only gaussian)."""
         options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
         initial = None if initial is None else scaled.scale_parameters(initial)
@@ -282,7 +293,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> Self:
         """Learn more rows, with the posterior so far as their prior; the result is near a fit to all rows.
 
-        For gaussian with the identity it equals that fit. The dispersion is estimated from all rows so far.
+        For gaussian with the identity it equals that fit, unless the posterior is only diagonal. The
+        dispersion is estimated from all rows so far.
         """
         state = self._get_state_or_none()
         if state is None:
@@ -305,8 +317,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """Fit more rows, with the posterior of the earlier ones as their prior."""
         response, prior, method = before.response, to_prior(before.posterior), self._read_dispersion_method()
         result = self._fit_scaled(rows, response, prior, prior.mean, schema, X, y)
-        after, unbounded = generalized.keep_generalized_fit(rows, response, result, method, is_part=True)
-        warn_if_unbounded(response, unbounded, schema)
+        after, unbounded_columns = generalized.make_generalized_fit(
+            rows, response, result, method, is_part=True
+        )
+        warn_if_unbounded(response, unbounded_columns, schema)
         return _warn_if_dispersion_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
@@ -345,7 +359,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return state.fit, design, scores[:, 0] if offsets is None else scores[:, 0] + offsets
 
     def predict_linear(self, X: object, offset: object = None, exposure: object = None) -> Array:
-        """Return the scores (n,): the link function of the means."""
+        """Return the scores (n,), intercept + x·w + offset.
+
+        They are the link function of the means, except with the inverse link for scores of 0 or less.
+        """
         return self._compute_scores_with_offsets(X, offset, exposure)[2]
 
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
@@ -371,7 +388,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def predict_interval(
         self, X: object, coverage: float = 0.9, offset: object = None, exposure: object = None
     ) -> tuple[Array, Array]:
-        """Return both ends, each (n,), of the interval that holds a new target with at least `coverage`."""
+        """Return both ends, each (n,), of the interval that holds a new target with this probability.
+
+        For counts, the probability is at least `coverage` by the predictive distribution. That takes the
+        estimated dispersion for the true one.
+        """
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
@@ -477,9 +498,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     # ── what was learned ──
 
     def _get_dispersion(self) -> float:
+        """Return the factor that scales all covariances."""
         return self.state_.fit.dispersion
 
     def _shape_output(self, values: Array) -> Any:
+        """Return the values (1, …) of the only output as those of the public attributes."""
         return values[0] if values.ndim > 1 else float(values[0])
 
     @property
@@ -510,13 +533,14 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def dispersion_(self) -> float:
-        """The dispersion φ; NaN if it was to be estimated from no more rows than coefficients."""
+        """The dispersion φ; NaN if it is estimated by Pearson's sum, and `df_resid_` is not above 0."""
         return self.state_.fit.dispersion
 
     @property
     def deviance_(self) -> float:
-        """The deviance: twice the log-likelihood of a perfect fit minus that of this one, at dispersion 1.
+        """The deviance: twice the difference between the log-likelihoods of a perfect fit and of this one.
 
+        Both are at a dispersion of 1.
         For rows that came in parts it is an approximation to second order.
         """
         return self.state_.fit.deviance
@@ -533,7 +557,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def log_likelihood_(self) -> float:
-        """The log-likelihood of the rows, at the mode and the dispersion."""
+        """The log-likelihood of the rows at the mode and the dispersion.
+
+        For gaussian with the identity, it is at the dispersion of maximum likelihood instead, unless the
+        dispersion is given as a number.
+        """
         return self._require_single_fit("log_likelihood_").log_likelihood
 
     @property
@@ -566,7 +594,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def df_resid_(self) -> float:
-        """The remaining degrees of freedom: `n_observed_` − `n_effective_`."""
+        """The remaining degrees of freedom: `n_observed_` − `n_effective_`; `decay` multiplies them, too."""
         return self.state_.fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
@@ -594,11 +622,11 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     def describe_state(self) -> dict[str, Any]:
         response = self.state_.fit.response
-        return {**super().describe_state(), "answer": (response.family, response.link)}
+        return {**super().describe_state(), _RESPONSE_KEY: (response.family, response.link)}
 
     def restore_state(self, state: dict[str, Any]) -> None:
         content = dict(state)
-        fitted = restore_fit(content, make_response(*content.pop("answer")), FittedGeneralized)
+        fitted = restore_fit(content, make_response(*content.pop(_RESPONSE_KEY)), FittedGeneralized)
         self.state_ = GeneralizedState(Schema(*state["schema"]), fitted)
 
     def __sklearn_tags__(self) -> Any:
@@ -632,7 +660,7 @@ def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
 
 
 def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
-    """Return the model; warn if its rows leave no degree of freedom for the dispersion."""
+    """Return the model; warn if no degrees of freedom remain for the dispersion, which is NaN then."""
     if np.isnan(fitted.dispersion):
         warn(
             f"rows of weight {fitted.weight:g} determine {fitted.effective:g} coefficients and leave nothing "
@@ -643,7 +671,10 @@ def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
 
 
 def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:
-    """Raise if the likelihood has no unique finite maximum, and no prior gives the posterior a mode."""
+    """Raise in two cases without a unique mode: a single row, or an intercept that nothing bounds.
+
+    A prior gives the posterior a mode. Other cases are detected later, such as collinear columns.
+    """
     without_prior = int((prior.diagonal == 0).sum())
     if len(rows.design) == 1 and without_prior > 1:
         raise ValueError(

@@ -1,11 +1,12 @@
 """Header fields → addresses in a normal form, and whether the sender failed DMARC.
 
 The raw fields are parsed, not their decoded text: an encoded word is part of a display name, and may decode
-to text that looks like an address. The normal form of an address is its local part, case-folded and unquoted,
-`@`, and its domain in lower case, with labels of other scripts in the ASCII form (`xn--…`).
+to text that looks like an address. The normal form of an address is its local part, unquoted and case-folded
+(and in the form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels of other characters
+than ASCII in the ASCII form (`xn--…`).
 
-Mail programs differ in how they read a malformed From. So every address that one of them may show as the
-sender is returned, within the limits below, and `is_clear` says whether all programs would agree.
+Mail programs differ in how they read a malformed From. So all addresses that are found outside quoted strings
+and comments are returned, within the limits below, and `is_clear` says whether programs read them alike.
 """
 
 import re
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from tamis_mail.message.fields import LONGEST as LONGEST_VALUE
 from tamis_mail.message.fields import Fields, read_fields
-from tamis_mail.records import record
+from tamis_mail.records import record  # as `dataclasses.dataclass`
 
 # Limits; what exceeds them is ignored.
 LONGEST: Final = 254  # characters of an address; RFC 5321 allows no more
@@ -32,22 +34,28 @@ _PIECE = re.compile(
     r"|(\[[^\[\]\\\s]*+\]|\[|(?:[^\"()<>,;:\s\\\[]++|\\.?)++)",
     re.DOTALL,
 )
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_ATOM = r'(?:[^\x00-\x20\x7f"(),.:;<>@\[\\\]]++|"")'
+_LOCAL = re.compile(rf"{_ATOM}(?:\.{_ATOM})*+")  # a local part with `""` for each quoted string
 _IN_COMMENT = re.compile(r"[^()\\]*+(?:\\.[^()\\]*+)*+\\?([()]?)", re.DOTALL)
 _DOMAIN = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*|\[[0-9a-z.:_-]{1,60}\]")
 _DMARC = re.compile(r"\s*dmarc\s*(?:/\s*\d{1,9}\s*)?=\s*([a-z]{1,20})\b")
 _RECIPIENT_FIELDS = ("to", "cc", "bcc")
-_FROM = re.compile(rb"\nfrom[ \t]*+:")
+_FROM = re.compile(rb"\nfrom[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)", re.IGNORECASE)
 
 
 @record(frozen=True, slots=True)
 class Senders:
-    """The addresses in From, and whether they failed DMARC at the user's server."""
+    """The addresses in From, and whether they failed DMARC."""
 
     addresses: tuple[str, ...]
     is_clear: bool
-    """Whether From is well-formed and was read completely, and so means the same to all mail programs."""
+    """Whether each From field was read completely and is well-formed, as `parse_addresses` says.
+
+    A mail program that shows one of several From fields shows some of `addresses`.
+    """
     fails_dmarc: bool
-    """Whether the topmost Authentication-Results says dmarc=fail."""
+    """Whether an Authentication-Results says dmarc=fail, of the server that wrote the topmost such field."""
 
 
 def read_senders(canonical: bytes) -> Senders:
@@ -58,61 +66,75 @@ def read_senders(canonical: bytes) -> Senders:
     """
     fields = _read_header(canonical)
     values = [value for name, value in fields if name == "from"]
-    addresses: list[str] = []
-    # A From that is not among the fields, because there are too many or a line before it is no field, may be
-    # what a mail program shows.
-    is_clear = 0 < len(values) <= FROM_FIELDS and not _has_more_from_lines(canonical, len(values))
-    for value in values[:FROM_FIELDS]:
-        addresses_of_field, is_well_formed = parse_addresses(value)
-        addresses += addresses_of_field
-        is_clear = is_clear and is_well_formed
-    distinct = tuple(dict.fromkeys(addresses))
-    is_clear = is_clear and 0 < len(distinct) <= SENDERS
+    fields_read = [parse_addresses(value) for value in values[:FROM_FIELDS]]
+    distinct = tuple(dict.fromkeys(address for addresses, _ in fields_read for address in addresses))
+    is_clear = (
+        0 < len(values) <= FROM_FIELDS
+        and 0 < len(distinct) <= SENDERS
+        and all(is_well_formed for _, is_well_formed in fields_read)
+        and not _has_unread_from(canonical, len(values))
+    )
     return Senders(distinct[:SENDERS], is_clear, _fails_dmarc(fields))
 
 
 def read_recipients(canonical: bytes) -> tuple[str, ...]:
-    """Return the addresses in To, Cc and Bcc of a message in canonical form, and none for an automatic reply.
+    """Return the addresses in To, Cc and Bcc of a message in canonical form.
+
+    There are none if an Auto-Submitted says that a program wrote the message, as that of an automatic reply.
 
     >>> read_recipients(b"To: Ann <ann@example.org>, bob@example.org\\nCc: Ann <ANN@example.org>\\n\\n")
     ('ann@example.org', 'bob@example.org')
     """
     fields = _read_header(canonical)
     for name, value in fields:
-        if name == "auto-submitted" and not value.lower().startswith("no"):
+        if name == "auto-submitted" and not _remove_strings(value[:FIELD]).lower().strip().startswith("no"):
             return ()
     values = islice((value for name, value in fields if name in _RECIPIENT_FIELDS), RECIPIENT_FIELDS)
-    addresses = dict.fromkeys(address for value in values for address in parse_addresses(value)[0])
+    addresses = dict.fromkeys(
+        address for value in values for address in parse_addresses(value, with_names=False)[0]
+    )
     return tuple(islice(addresses, RECIPIENTS))
 
 
-def _has_more_from_lines(canonical: bytes, count: int) -> bool:
-    """Whether more lines than `count` look like a From before the first empty line."""
-    end = canonical.find(b"\n\n")
-    header = b"\n" + canonical[: end if end >= 0 else len(canonical)].lower()
-    # The count of a fixed text takes a tenth of the time of the pattern, and excludes nearly all messages.
-    return header.count(b"\nfrom") > count and len(_FROM.findall(header)) > count
+def _has_unread_from(canonical: bytes, count: int) -> bool:
+    """Whether the header has more than `count` From fields, or one that `_read_header` truncated.
+
+    Not all From fields are read if there are too many fields, or if a line before them is no field.
+    """
+    end = 0 if canonical.startswith(b"\n") else canonical.find(b"\n\n")
+    values = _FROM.findall(b"\n" + (canonical if end < 0 else canonical[:end]))
+    return len(values) > count or any(len(value) > LONGEST_VALUE for value in values)
 
 
 def _read_header(canonical: bytes) -> Fields:
-    return read_fields(canonical, 0, len(canonical), set())[0]
+    """Return the fields: names in lower case, and raw values, unfolded."""
+    fields, _ = read_fields(canonical, 0, len(canonical), faults=set())
+    return fields
 
 
-def parse_addresses(value: str) -> tuple[list[str], bool]:
+def parse_addresses(value: str, *, with_names: bool = True) -> tuple[list[str], bool]:
     """Return the addresses of a raw field, and whether it is well-formed.
+
+    An address in a display name without quotes, which some programs take for the address, is returned after
+    that in angle brackets, unless `with_names` is False.
+
+    Well-formed is what RFC 5322 allows, with its obsolete forms, RFC 6532 (UTF-8) and RFC 6854 (groups). Also
+    well-formed, because mail has them and all programs read the same address, are a display name with square
+    brackets or with bytes that are not UTF-8, or that is the address itself, and a domain with a dot at its
+    end. A local part with an encoded word is not well-formed: some programs decode it.
 
     >>> parse_addresses('Ann (at work) <Ann@Example.org>, "Bob" <"bob"@example.org>')
     (['ann@example.org', 'bob@example.org'], True)
     >>> parse_addresses("ann@example.org, <eve@example.net")
     (['ann@example.org', 'eve@example.net'], False)
     """
-    reader = _Reader()
-    reader.is_well_formed = len(value) < FIELD
+    reader = _Reader(with_names)
+    reader.is_well_formed = len(value) <= FIELD and not _CONTROL.search(value)
     if not value.isascii():
         value = value.encode("latin-1", "replace").decode("utf-8", "replace")
     for kind, text in _split_pieces(value[:FIELD]):
         reader.read(kind, text)
-    reader.end_mailbox()
+    reader.end_field()
     return reader.addresses, reader.is_well_formed
 
 
@@ -122,7 +144,7 @@ _QUOTED, _UNCLOSED, _SPECIAL, _SPACE, _WORD, _OPEN_COMMENT = range(6)
 
 
 def _split_pieces(value: str) -> Iterator[tuple[int, str]]:
-    """Split a field into pieces (kind and text); a comment becomes a space."""
+    """Split a field into pieces (kind and text); a closed comment becomes a space."""
     position = 0
     while position < len(value):
         match = _PIECE.match(value, position)
@@ -134,15 +156,18 @@ def _split_pieces(value: str) -> Iterator[tuple[int, str]]:
             yield (_QUOTED if closing else _UNCLOSED), re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
         elif special == "(":
             position, is_closed = _skip_comment(value, position)
-            yield (_SPACE if is_closed else _OPEN_COMMENT), ""
+            yield (_SPACE, " ") if is_closed else (_OPEN_COMMENT, "")
         elif special:
             yield _SPECIAL, special
         else:
-            yield (_SPACE, "") if space else (_WORD, word)
+            yield (_SPACE, space) if space else (_WORD, word)
 
 
 def _skip_comment(value: str, position: int) -> tuple[int, bool]:
-    """Return the end of the comment at a position, and whether it is closed; comments may be nested."""
+    """Return the end of a comment, and whether it is closed; `position` is after its opening parenthesis.
+
+    Comments may be nested.
+    """
     depth = 1
     while depth and position < len(value):
         match = _IN_COMMENT.match(value, position)
@@ -153,94 +178,170 @@ def _skip_comment(value: str, position: int) -> tuple[int, bool]:
     return position, not depth
 
 
-class _Reader:
-    """The state while a list of mailboxes is read: a mailbox is an address with or without a display name."""
+_Words = list[tuple[bool, str]]  # whether a word is a quoted string, and its text
 
-    def __init__(self) -> None:
+
+class _Reader:
+    """The state while a list of mailboxes and groups is read.
+
+    A mailbox is an address, or a display name with an address in angle brackets. A group is a name, a colon,
+    mailboxes and a semicolon.
+    """
+
+    def __init__(self, with_names: bool) -> None:
+        self._with_names = with_names
         self.addresses: list[str] = []
         self.is_well_formed = True
-        # Pieces of the current address: whether each was quoted, and its text.
-        self._items: list[tuple[bool, str]] = []
+        # What was read since the last special character, part of an address or of a name; (False, " ") stands
+        # for white space between two words.
+        self._words: _Words = []
+        self._name: _Words = []  # the display name, if it has an at sign outside quotes
         self._is_in_angle = False
         self._has_angle = False  # the mailbox has an address in angle brackets
-        self._has_space = False  # there is white space after the last item
+        self._has_space = False  # there is white space after the last word
+        self._has_comma = False  # in angle brackets: domains of a route were read, but not its colon
+        self._has_route = False  # in angle brackets: a route and its colon were read
+        self._is_in_group = False
+        self._is_after_group = False
 
     def read(self, kind: int, text: str) -> None:
         """Read the next piece of the field: one of the kinds above, such as _QUOTED, and its text."""
-        if kind in (_UNCLOSED, _OPEN_COMMENT):
+        if kind in (_UNCLOSED, _OPEN_COMMENT) or (kind == _WORD and "\\" in text):
+            self.is_well_formed = False
+        if self._is_after_group and kind != _SPACE and text != ",":
             self.is_well_formed = False
         if kind in (_QUOTED, _UNCLOSED, _WORD):
-            if self._has_space and self._items and not self._is_joined(text):
-                self._items.append((False, " "))
-            self._items.append((kind != _WORD, text))
+            is_quoted = kind != _WORD
+            if self._has_space and self._words and not self._is_joined(is_quoted, text):
+                self._words.append((False, " "))
+            self._words.append((is_quoted, text))
             self._has_space = False
         elif kind == _SPECIAL:
             self._read_special(text)
-        else:
+        elif text.isascii():
             self._has_space = True
+        else:  # white space for some programs, and part of the address for others
+            self._words.append((False, " "))
 
-    def _is_joined(self, text: str) -> bool:
-        """Whether an at sign or a dot joins the next word to the last one."""
-        return text[:1] in ("@", ".") or self._items[-1][1][-1:] in ("@", ".")
+    def _is_joined(self, is_quoted: bool, text: str) -> bool:
+        """Whether an at sign or a dot outside quotes joins the next word to the last one."""
+        was_quoted, last = self._words[-1]
+        return (not is_quoted and text[:1] in ("@", ".")) or (not was_quoted and last[-1:] in ("@", "."))
 
     def _read_special(self, sign: str) -> None:
         """Read one of the characters < > , ; : and )."""
         if sign == "<":
-            if self._is_in_angle or self._has_angle:
-                self.is_well_formed = False
-                self._add_items()
-            self._items, self._is_in_angle, self._has_angle = [], True, True
+            self._begin_angle()
         elif sign == ">":
             if self._is_in_angle:
-                self._add_items()
-                self._items, self._is_in_angle = [], False
+                self._end_angle()
             else:
                 self.is_well_formed = False
-        elif sign == ":":  # the items before it are the name of a group, or a route
-            if not self._is_in_angle and any(
-                not is_quoted and "@" in text for is_quoted, text in self._items
-            ):
-                self.is_well_formed = False
-                self._add_items()
-            self._items = []
-        elif sign == "," and self._is_in_angle:
-            if any(text[:1] != "@" for _, text in self._items):  # otherwise it is a route: <@a,@b:address>
-                self.is_well_formed = False
-                self._add_items()
-            self._items = []
+        elif sign in ",:" and self._is_in_angle:
+            self._read_route(sign)
+        elif sign == ":":
+            self._begin_group()
         elif sign in ",;":
-            self.end_mailbox()
+            self._end_mailbox()
+            if sign == ";":
+                self.is_well_formed = self.is_well_formed and self._is_in_group
+                self._is_in_group = False
+            self._is_after_group = sign == ";"
         else:
             self.is_well_formed = False  # a closing parenthesis
         self._has_space = False
 
-    def end_mailbox(self) -> None:
-        """End a mailbox, as at a comma or at the end of the field."""
-        if self._is_in_angle or (self._has_angle and self._items):
-            self.is_well_formed = False  # no closing bracket, or words after it
-        if self._is_in_angle or (self._items and not self._has_angle):
-            self._add_items()
-        self._items, self._is_in_angle, self._has_angle, self._has_space = [], False, False, False
+    def _begin_angle(self) -> None:
+        if self._is_in_angle or self._has_angle:
+            self.is_well_formed = False
+            self._add_words()
+        else:
+            self._check_name()
+            self._name = self._words if _has_at(self._words) else []
+        self._words, self._is_in_angle, self._has_angle = [], True, True
+        self._has_comma = self._has_route = False
 
-    def _add_items(self) -> None:
-        """Add the current items as an address, or as several addresses if there are spaces between them."""
-        spaces = [index for index, item in enumerate(self._items) if item == (False, " ")]
+    def _end_angle(self) -> None:
+        """Add the address in angle brackets, and those in a display name that is not quoted."""
+        if self._has_comma:
+            self.is_well_formed = False
+        first = len(self.addresses)
+        self._add_words()
+        count = len(self.addresses)
+        if self._name:
+            self._words = self._name
+            self._add_words()
+            if self.addresses[first:count] != self.addresses[count:]:
+                self.is_well_formed = False
+            names = self.addresses[count:] if self._with_names else []
+            self.addresses[first:] = dict.fromkeys([*self.addresses[first:count], *names])
+        self._words, self._name, self._is_in_angle = [], [], False
+
+    def _read_route(self, sign: str) -> None:
+        """Read a comma or the colon of an obsolete route, as in <@a,@b:address>."""
+        is_domain = _is_domain_of_route(self._words)
+        if self._has_route or not (is_domain or (sign == "," and not self._words)):
+            self.is_well_formed = False
+            if self._words and not is_domain:
+                self._add_words()
+        self._words, self._has_comma, self._has_route = [], sign == ",", sign == ":"
+
+    def _begin_group(self) -> None:
+        if self._has_angle or self._is_in_group or not self._words:
+            self.is_well_formed = False
+        self._check_name()
+        if _has_at(self._words):
+            self.is_well_formed = False
+            self._add_words()
+        self._words, self._has_angle, self._is_in_group = [], False, True
+
+    def _check_name(self) -> None:
+        """Special characters in square brackets are part of a name for some programs only."""
+        if any(not is_quoted and set(text) & _SPECIALS for is_quoted, text in self._words):
+            self.is_well_formed = False
+
+    def _end_mailbox(self) -> None:
+        """End a mailbox, as at a comma or at the end of the field."""
+        if self._is_in_angle or (self._has_angle and self._words):
+            self.is_well_formed = False  # no closing bracket, or words after it
+        if self._is_in_angle:
+            self._end_angle()
+        elif self._words:
+            self._add_words(is_needed=not self._has_angle)
+        self._words, self._has_angle, self._has_space = [], False, False
+
+    def end_field(self) -> None:
+        """End the last mailbox."""
+        self._end_mailbox()
+        if self._is_in_group:
+            self.is_well_formed = False
+
+    def _add_words(self, is_needed: bool = True) -> None:
+        """Add the words as an address, or as several addresses if there are spaces between them.
+
+        Words that are no address are ignored if none is needed, as after angle brackets.
+        """
+        if not is_needed and not _has_at(self._words):
+            return
+        spaces = [index for index, word in enumerate(self._words) if word == (False, " ")]
         if spaces:
             self.is_well_formed = False
-        for start, end in zip([-1, *spaces], [*spaces, len(self._items)], strict=True):
-            self._add_address(self._items[start + 1 : end])
+        for start, end in zip([-1, *spaces], [*spaces, len(self._words)], strict=True):
+            self._add_address(self._words[start + 1 : end])
 
-    def _add_address(self, items: list[tuple[bool, str]]) -> None:
-        """Add the address that these items are; its last at sign outside quotes separates the domain."""
-        with_at = [index for index, (is_quoted, text) in enumerate(items) if not is_quoted and "@" in text]
+    def _add_address(self, words: _Words) -> None:
+        """Add the address that these words are; its last at sign outside quotes separates the domain."""
+        with_at = [index for index, (is_quoted, text) in enumerate(words) if not is_quoted and "@" in text]
         if not with_at:
             self.is_well_formed = False
             return
         last = with_at[-1]
-        before, _, after = items[last][1].rpartition("@")
-        local = "".join(text for _, text in items[:last]) + before
-        domain = after + "".join(text for _, text in items[last + 1 :])
-        if "@" in before or len(with_at) > 1:
+        before, _, after = words[last][1].rpartition("@")
+        local_words, rest = [*words[:last], (False, before)], words[last + 1 :]
+        local = "".join(text for _, text in local_words)
+        domain = after + "".join(text for _, text in rest)
+        form = "".join('""' if is_quoted else text for is_quoted, text in local_words)
+        if not _LOCAL.fullmatch(form) or "=?" in local or any(is_quoted for is_quoted, _ in rest):
             self.is_well_formed = False
         address = normalise_address(local, domain)
         if address is None:
@@ -249,8 +350,25 @@ class _Reader:
             self.addresses.append(address)
 
 
+_SPECIALS = frozenset('<>,;:"()')
+
+
+def _has_at(words: _Words) -> bool:
+    return any(not is_quoted and "@" in text for is_quoted, text in words)
+
+
+def _is_domain_of_route(words: _Words) -> bool:
+    """Whether words are an at sign and a domain."""
+    text = "".join(text for _, text in words)
+    is_quoted = any(is_quoted for is_quoted, _ in words)
+    return text.startswith("@") and not is_quoted and normalise_domain(text[1:]) is not None
+
+
 def normalise_address(local: str, domain: str) -> str | None:
-    """Return the normal form of an address, or None if it is not valid.
+    """Return the normal form of an address, or None if it has none.
+
+    It has none if it is too long, or has no local part, or characters that no address has. No other rules of
+    addresses are checked: `ann.@-a-.b` is a normal form.
 
     >>> normalise_address("Ann", "M\\xfcnchen.example")
     'ann@xn--mnchen-3ya.example'
@@ -262,9 +380,7 @@ def normalise_address(local: str, domain: str) -> str | None:
     if not local.isprintable() or local.startswith("@") or "\ufffd" in local:
         return None
     address = f"{local}@{normal_domain}"
-    # A few sequences of combining marks change each time they are folded, so they have no normal form.
-    is_stable = local.isascii() or _fold(local) == local
-    return address if is_stable and len(address) <= LONGEST else None
+    return address if len(address) <= LONGEST else None
 
 
 def _fold(text: str) -> str:
@@ -273,7 +389,10 @@ def _fold(text: str) -> str:
 
 
 def normalise_domain(domain: str) -> str | None:
-    """Return a domain in lower case and in ASCII, or None if it is not valid.
+    """Return a domain, or an address literal, in lower case and in ASCII, or None if it cannot be one.
+
+    It cannot be one if it is too long, or has a label that is empty, too long, or of other characters than
+    letters, digits, hyphens and underscores.
 
     >>> normalise_domain("Mail.Example.ORG."), normalise_domain("a b")
     ('mail.example.org', None)
@@ -281,7 +400,8 @@ def normalise_domain(domain: str) -> str | None:
     if len(domain) > LONGEST:
         return None
     if not domain.isascii():
-        domain = _normalise_text(domain.replace("\u3002", ".")).lower()
+        # NFKC makes dots, or ideographic full stops, of other full stops, such as U+FF0E and U+FF61.
+        domain = _normalise_text(domain).replace("\u3002", ".").lower()
         labels = [label if label.isascii() else _to_ascii(label) for label in domain.split(".")]
         domain = ".".join(labels)
     domain = domain.lower().removesuffix(".")
@@ -315,8 +435,9 @@ def split_domain(address: str) -> list[str]:
 def _fails_dmarc(fields: Fields) -> bool:
     """Whether the topmost server that wrote Authentication-Results says dmarc=fail.
 
-    A server may write several such fields, one per check. A sender can forge fields of other servers, which
-    are ignored here, or add a failure, which only harms the sender.
+    A server may write several such fields, one per check. The topmost is of the user's server, if that writes
+    any. Below it a sender can forge fields of other servers, which are ignored here, or of the user's server,
+    where a failure only harms the sender.
     """
     topmost: str | None = None
     for value in islice((value for name, value in fields if name == "authentication-results"), _RESULTS):

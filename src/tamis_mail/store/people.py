@@ -5,6 +5,7 @@ addresses of each learned message of a Sent folder. `correspondent` counts them,
 query; the counts always equal the sum over `sent`, and forgetting a sent message restores them exactly.
 """
 
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from tamis_mail.store.store import Store
 
 _NAMES = 400  # names that one statement looks up; older versions of SQLite allow 999 bound values
 _MAX_FAULTS = 20
+_PLAIN_ADDRESS = re.compile(r'[^\s"(),:;<>@\[\\\]]+@[^\s"(),:;<>@\[\\\]]+')
 
 
 @record(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def parse_entry(text: str) -> str:
         raise ValueError(
             f"{shown} is a pattern, expected a domain, which covers its sub-domains: leave *. out"
         )
-    name = given.removeprefix("*").removeprefix("mailto:")
+    name = given.removeprefix("*").removeprefix("mailto:").rstrip("; ")
     if "@" not in name.removeprefix("@"):
         domain = normalise_domain(name.removeprefix("@").removeprefix("."))
         if domain is None or (not name.startswith(("@", ".")) and "." not in domain):
@@ -72,7 +74,8 @@ def parse_entry(text: str) -> str:
             )
         return f"@{domain}"
     addresses, is_well_formed = parse_addresses(name.encode().decode("latin-1"))
-    if len(addresses) != 1 or not is_well_formed:
+    # Some servers have addresses such as ann..x@example.org, which RFC 5322 does not allow.
+    if len(addresses) != 1 or not (is_well_formed or _PLAIN_ADDRESS.fullmatch(name)):
         raise ValueError(f"{shown} is not one address, expected one such as ann@example.org")
     return addresses[0]
 

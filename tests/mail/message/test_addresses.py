@@ -21,6 +21,7 @@ from tamis_mail.message.addresses import (
     read_senders,
     split_domain,
 )
+from tamis_mail.message.fields import LONGEST as LONGEST_VALUE
 from tests.steps import assert_proportional, count_steps
 
 WELL_FORMED = {
@@ -45,6 +46,13 @@ WELL_FORMED = {
     "ann@XN--MNCHEN-3YA.example": ["ann@xn--mnchen-3ya.example"],
     "ann@stra\u00dfe.example": ["ann@xn--strae-oqa.example"],
     "M\u00fcller <M\u00dcLLER@example.org>": ["m\u00fcller@example.org"],
+    "J. Smith <ann@example.org>": ["ann@example.org"],
+    "Ann@example.org <ann@example.org>": ["ann@example.org"],
+    '"a b".c@example.org': ["a b.c@example.org"],
+    "ann (at) @ (home) example.org": ["ann@example.org"],
+    "<@a.org,,@b.org:joe@c.org>": ["joe@c.org"],
+    "Ann <ann@x.org>, Friends: b@x.org;, , c@x.org": ["ann@x.org", "b@x.org", "c@x.org"],
+    "ann@a\uff61b.org": ["ann@a.b.org"],
 }
 
 
@@ -56,7 +64,39 @@ def test_a_well_formed_field_has_these_addresses(value: str) -> None:
 # What a forger writes who wants to pass for ann@example.org.
 FORGERIES = {
     '"ann@example.org" <eve@evil.org>': (["eve@evil.org"], True),
-    "ann@example.org <eve@evil.org>": (["eve@evil.org"], True),
+    "ann@example.org <eve@evil.org>": (["eve@evil.org", "ann@example.org"], False),
+    "eve@evil.org <ann@example.org>": (["ann@example.org", "eve@evil.org"], False),
+    "eve@evil.org <ann@example.org": (["ann@example.org", "eve@evil.org"], False),
+    "Eve @ evil.org <ann@example.org>": (["ann@example.org", "eve@evil.org"], False),
+    "<ann@example.org> eve@evil.org": (["ann@example.org", "eve@evil.org"], False),
+    "<ann@example.org:eve@evil.org>": (["ann@example.org", "eve@evil.org"], False),
+    "<@a.org:@b.org:ann@example.org>": (["ann@example.org"], False),
+    "<@a.org,ann@example.org>": (["ann@example.org"], False),
+    "<,ann@example.org>": (["ann@example.org"], False),
+    "<:ann@example.org>": (["ann@example.org"], False),
+    "<ann@example.org,:>": (["ann@example.org"], False),
+    '"eve@" ann@example.org': (["ann@example.org"], False),
+    'eve ".ann"@example.org': ([".ann@example.org"], False),
+    'a"nn"@example.org': (["ann@example.org"], False),
+    'ann@"example.org"': (["ann@example.org"], False),
+    'ann@example".org"': (["ann@example.org"], False),
+    "ann..x@example.org": (["ann..x@example.org"], False),
+    ".ann@example.org": ([".ann@example.org"], False),
+    "ann.@example.org": (["ann.@example.org"], False),
+    "ann[x]@example.org": (["ann[x]@example.org"], False),
+    r"Eve \" <ann@example.org>": (["ann@example.org"], False),
+    "Eve\0 <ann@example.org>": (["ann@example.org"], False),
+    "ann\u00a0@example.org": ([], False),
+    "\u00a0ann@example.org": (["ann@example.org"], False),
+    "[<eve@evil.org>] <ann@example.org>": (["ann@example.org"], False),
+    "[eve:] <ann@example.org>": (["ann@example.org"], False),
+    "=?utf-8?q?eve=40evil=2Eorg?=@example.org": (["=?utf-8?q?eve=40evil=2eorg?=@example.org"], False),
+    "ann@example.org;": (["ann@example.org"], False),
+    ": ann@example.org;": (["ann@example.org"], False),
+    "Friends: ann@example.org": (["ann@example.org"], False),
+    "a: b: ann@example.org;": (["ann@example.org"], False),
+    "a: ann@example.org; b: eve@evil.org;": (["ann@example.org", "eve@evil.org"], False),
+    "Eve <eve@evil.org>: ann@example.org;": (["eve@evil.org", "ann@example.org"], False),
     '"Ann <ann@example.org>" <eve@evil.org>': (["eve@evil.org"], True),
     "=?utf-8?q?ann=40example=2Eorg?= <eve@evil.org>": (["eve@evil.org"], True),
     "=?utf-8?q?=3Cann=40example=2Eorg=3E=2C?= <eve@evil.org>": (["eve@evil.org"], True),
@@ -69,7 +109,7 @@ FORGERIES = {
     "<ann@example.org, eve@evil.org>": (["ann@example.org", "eve@evil.org"], False),
     "<ann@example.org> eve": (["ann@example.org"], False),
     '(") <ann@example.org> (") <eve@evil.org>': (["ann@example.org", "eve@evil.org"], False),
-    "eve@evil.org <>, ann@example.org": (["ann@example.org"], False),
+    "eve@evil.org <>, ann@example.org": (["eve@evil.org", "ann@example.org"], False),
     "eve@evil.org: <ann@example.org>;": (["eve@evil.org", "ann@example.org"], False),
     "eve, ann@example.org": (["ann@example.org"], False),
     "<ann@example.org": (["ann@example.org"], False),
@@ -110,15 +150,24 @@ def test_a_from_behind_what_is_read_of_the_header_is_not_clear(filler: bytes) ->
 
 
 def test_a_field_that_is_too_long_to_be_read_is_not_clear() -> None:
-    senders = read_senders(b"From: ann@example.org" + b" " * FIELD + b", eve@evil.org\n\n")
-    assert (senders.addresses, senders.is_clear) == (("ann@example.org",), False)
+    for spaces in (FIELD, LONGEST_VALUE):
+        senders = read_senders(b"From: ann@example.org" + b" " * spaces + b", eve@evil.org\n\n")
+        assert (senders.addresses, senders.is_clear) == (("ann@example.org",), False)
+
+
+def test_a_field_of_the_largest_length_is_clear() -> None:
+    address = "ann@example.org"
+    assert parse_addresses(" " * (FIELD - len(address)) + address) == ([address], True)
+    assert parse_addresses(" " * (FIELD - len(address) + 1) + address) == (["ann@example.or"], False)
 
 
 def test_recipients_are_those_of_to_cc_and_bcc() -> None:
     raw = b"From: me@x.org\nTo: a@x.org\nCC: Bob <b@x.org>,\n c@x.org\nbcc: A@X.org\nReply-To: d@x.org\n\n"
     assert read_recipients(raw) == ("a@x.org", "b@x.org", "c@x.org")
     assert read_recipients(b"Auto-Submitted: no\n" + raw) == ("a@x.org", "b@x.org", "c@x.org")
+    assert read_recipients(b"Auto-Submitted: (by a person) No\n" + raw) == ("a@x.org", "b@x.org", "c@x.org")
     assert read_recipients(b"Auto-Submitted: auto-replied\n" + raw) == ()
+    assert read_recipients(b"To: eve@evil.org <ann@x.org>\n\n") == ("ann@x.org",)
     many = ",".join(f"a{n}@x.org" for n in range(RECIPIENTS + 5))
     assert len(read_recipients(f"To: {many}\n\n".encode())) == RECIPIENTS
 

@@ -55,6 +55,9 @@ ENTRIES = {
     "m\u00fcnchen.example": "@xn--mnchen-3ya.example",
     "xn--mnchen-3ya.example": "@xn--mnchen-3ya.example",
     "ann@M\u00dcNCHEN.example": "ann@xn--mnchen-3ya.example",
+    "a\uff61b\u3002org": "@a.b.org",
+    "Ann <ann@example.org>;": ANN,
+    "ann..x@example.org": "ann..x@example.org",
 }
 
 

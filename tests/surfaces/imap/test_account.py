@@ -64,6 +64,8 @@ def test_any_text_survives_the_file(
         ('host = "h"\nuser = "u"\nlogin = "xoauth2"', "needs a command or credential"),
         ('host = "h h"\nuser = "u"', "host is 'h h'"),
         ('host = "h"\nuser = "u"\nfolders = "Work"', "folders is 'Work', expected a list of names"),
+        ('host = "h"\nuser = "u"\n"a\\nb" = 1', r"a\nb is not a setting"),
+        ("folders = " + "[" * 5000, "cannot be read: its lists are nested too deeply"),
         ("host = [", "cannot be read"),
         ("\ufeff\0", "cannot be read"),
     ],
@@ -75,6 +77,22 @@ def test_a_wrong_file_gets_one_line(text: str, reason: str) -> None:
     with pytest.raises(AccountError) as caught:
         Account.read("home")
     assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_name_with_a_zero_byte_or_a_line_end_gets_one_line() -> None:
+    for name in ("a\0b", "a\nb"):
+        with pytest.raises(AccountError) as caught:
+            Account.read(name)
+        assert str(caught.value).isprintable()
+
+
+def test_only_files_with_a_valid_name_are_accounts() -> None:
+    folder = settings_path("x").parent
+    folder.mkdir(parents=True)
+    for name in ("imap-.toml", "imap-a b.toml", "imap-home.toml"):
+        (folder / name).touch()
+    assert list_accounts() == ["home"]
 
 
 def test_a_missing_account_says_what_to_do() -> None:
@@ -176,6 +194,19 @@ def test_without_imapclient_the_command_that_installs_it_is_named(monkeypatch: p
 def test_without_a_terminal_nothing_is_asked() -> None:
     with pytest.raises(AccountError, match="there is no terminal"):
         make("prompt").read_secret()
+
+
+def test_the_end_of_input_is_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("getpass.getpass", end)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    with pytest.raises(AccountError, match="account a asks for its password, but there was no answer"):
+        make("prompt").read_secret()
+    with pytest.raises(AccountError, match="there was no answer: give --password-command"):
+        setup._Questions(io.StringIO(), takes_defaults=False).ask_secret("Password")
 
 
 def test_a_digit_that_is_not_ascii_is_no_number_of_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:

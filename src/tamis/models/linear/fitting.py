@@ -182,7 +182,7 @@ def _fit(
     # If the full Hessian will be computed, `polish` makes the last steps by it. Without a prior it does not:
     # there may be no mode, which is detected only far from the start, where the information vanishes.
     objective = model.objective_of(rows)
-    has_prior = not objective.flat_parameters()[objective.is_coefficient()].any()
+    has_prior = objective.has_full_prior()
     leaves_last_steps = (
         is_full
         and has_prior

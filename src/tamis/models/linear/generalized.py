@@ -297,12 +297,13 @@ class FittedGeneralized(FittedLinear):
         return 1.0 if deviance <= 0 else 0.0
 
 
-def keep_generalized_fit(
+def make_generalized_fit(
     rows: LinearRows, response: Response, fit: Fit, method: str | float, is_part: bool = False
 ) -> tuple[FittedGeneralized, NDArray[np.int64] | None]:
-    """Store a fit with its dispersion, deviance and, unless the rows are only a part, log-likelihood.
+    """Add to a fit its dispersion, deviance and, unless the rows are only a part, log-likelihood.
 
-    Also return the columns whose coefficients grow without bounds because means vanish, or None.
+    Also return the indices of the columns whose coefficients grow without bounds because means vanish, or
+    None if there are none.
     """
     at = fit.posterior.mean
     null_intercept = np.nan if is_part else rows.find_null_intercept(response)

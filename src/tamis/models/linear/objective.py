@@ -1,8 +1,12 @@
 """Rows and a Gaussian prior → the negative log-posterior of a linear model, its gradient and its Hessian.
 
-The parameters are one vector (D,): the rows of a matrix, one after another. A row has the coefficients and,
-if there is one, the intercept (last). A response with one output has one row; softmax has one row per
-contrast of classes.
+The parameters are one vector (D,): the rows of a parameter matrix (m, width), one after another. Each has the
+coefficients of p columns and, if there is one, the intercept (last), so that the width is p or p + 1. For a
+response with one output (one score per row of data), m is 1. Softmax has K scores, but adding a number to all
+of them changes no probability: so m is K − 1, for as many contrasts, which are sums of the scores with
+weights that add up to 0. `expand` converts parameters to the coefficients of the outputs.
+
+Rows of data are read in blocks of consecutive rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +25,8 @@ from tamis.protocols import Shards, Statistic
 
 S = TypeVar("S", bound=Statistic)
 
-# A prior counts as flat if its precision is below _WEAK, and at most _NEGLIGIBLE times the sum of squares of
-# its column.
+# The prior of a parameter counts as flat if its precision is below _WEAK, and at most _NEGLIGIBLE times the
+# sum of squares of its column: rounding loses it then.
 _WEAK, _NEGLIGIBLE = 1e-8, 1e-14
 # The golden ratio minus 1: fractional parts of its multiples are evenly distributed (Weyl's sequence).
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
@@ -42,7 +46,7 @@ class LinearRows:
 
     @property
     def shards(self) -> "Iterable[LinearRows] | Shards[LinearRows]":
-        """The parts in which the rows are observed; rows in memory are one part."""
+        """The shards in which the rows are observed; rows in memory are one."""
         return (self,)
 
     @property
@@ -89,7 +93,7 @@ class LinearRows:
 
     def count_with_weight(self) -> int:
         """Return the number of rows with a weight above 0."""
-        return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights))
+        return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights > 0))
 
     def find_lightest_share(self) -> float:
         """Return the smallest weight above 0, divided by the total weight."""
@@ -184,35 +188,40 @@ class Objective:
         return len(self.prior.mean)
 
     def expand(self, parameters: Array) -> Array:
-        """Return coefficients of each output (outputs, width), or (width,) of the only one."""
+        """Convert parameters (D,) to coefficients (outputs, width), or (width,) if there is one output."""
         return self.response.expand(parameters, self.design.width)
 
     def value_and_gradient(self, parameters: Array) -> tuple[float, Array]:
-        """Return the loss of all rows and of the prior, and its gradient (D,); ∞ outside the link's range."""
+        """Return the loss of all rows and of the prior, and its gradient (D,).
+
+        The loss is ∞ if it overflows, or if a score gives no mean, such as 0 with the inverse link; the
+        gradient is of no use then.
+        """
         loss, gradient = self.row_loss(parameters)
         prior_loss, prior_gradient = self.prior.loss(parameters)
         value = prior_loss + loss
         return (value if np.isfinite(value) else np.inf), gradient + prior_gradient
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
-        """Return the rows' loss and its gradient (D,), without the prior; ∞ outside the link's range."""
+        """Return what `value_and_gradient` does, without the prior."""
         coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[RowBlock]) -> tuple[float, Array]:
             total, gradient = 0.0, np.zeros(coefficients.shape)
             for block in blocks:
                 loss, derivatives = self._block_loss(block, coefficients)
-                if not np.isfinite(loss):  # outside the link's range, where no gradient is needed
+                if not np.isfinite(loss):  # no gradient is needed
                     return np.inf, gradient
                 total += loss
                 with np.errstate(over="ignore", invalid="ignore"):
                     gradient += block.gradient(derivatives)
             return total, gradient
 
-        parts = self.design.map_lanes(lane)
+        losses, gradients = zip(*self.design.map_lanes(lane), strict=True)
         with np.errstate(invalid="ignore"):
-            loss = sum(part for part, _ in parts)
-            gradient = self.response.reduce_gradient(reduce(add, (part for _, part in parts)))
+            loss = sum(losses)
+            # The sum is by the coefficients of the outputs; `reduce_gradient` makes it one by the parameters.
+            gradient = self.response.reduce_gradient(reduce(add, gradients))
         return (loss if np.isfinite(loss) else np.inf), gradient
 
     def _block_loss(self, block: RowBlock, coefficients: Array) -> tuple[float, Array]:
@@ -236,13 +245,16 @@ class Objective:
     def scores(self, parameters: Array) -> Array:
         """Return the scores of all rows, (n,) or (n, outputs), with offsets added."""
         coefficients = self.expand(parameters)
-        parts = self.design.map_lanes(
+        scores_of_lanes = self.design.map_lanes(
             lambda blocks: [self._block_scores(block, coefficients) for block in blocks]
         )
-        return np.concatenate([block for part in parts for block in part])
+        return np.concatenate([scores for lane in scores_of_lanes for scores in lane])
 
     def information(self, parameters: Array, observed: bool = False) -> Array:
-        """Return the rows' Fisher information (D, D) or, if `observed`, their Hessian, without the prior."""
+        """Return the rows' Fisher information (D, D), without the prior.
+
+        If `observed`, return the Hessian of their loss instead, which is the observed information.
+        """
         coefficients = self.expand(parameters)
 
         def lane(blocks: Iterator[RowBlock]) -> Array:
@@ -253,6 +265,7 @@ class Objective:
                 matrix += self.response.block_information(block, scores, targets, weights, observed)
             return matrix
 
+        # As for gradients, from the coefficients of the outputs to the parameters.
         return self.response.reduce_matrix(reduce(add, self.design.map_lanes(lane)))
 
     def diagonal(self, parameters: Array) -> Array:
@@ -294,15 +307,15 @@ class Objective:
         return multiply
 
     def information_change(self, before: Array, after: Array) -> float:
-        """Return an upper bound on the relative change of any row's information between two points.
+        """Return an upper bound on the relative change of any row's information from `before` to `after`.
 
-        It also bounds the relative change of the sum over rows in any direction; standard errors change by at
-        most half of it.
+        It is relative to that at `before`. It also bounds the relative change of the sum over rows in any
+        direction; a small change changes standard errors by about half as much.
         """
         return self.response.information_change(self.scores(before), self.scores(after))
 
     def gram(self) -> Array:
-        """Return Σ weight · row rowᵀ (width, width)."""
+        """Return Σ weight · x xᵀ (width, width), x being a row of the design."""
         design = self.design
         weights = np.ones(len(design)) if self.weights is None else self.weights
 
@@ -315,13 +328,14 @@ class Objective:
         return reduce(add, design.map_lanes(lane))
 
     def flat_parameters(self) -> NDArray[np.bool_]:
-        """Mark the parameters (D,) without a prior, or with one so weak that rounding loses it."""
+        """Mark the parameters (D,) without a prior, or with one that counts as flat (see `_WEAK`)."""
         precision = self.prior.diagonal
         weak = precision < _WEAK
         if not precision[weak].any():
             return weak
         squares = self.column_squares()
-        return np.asarray(precision <= _NEGLIGIBLE * np.tile(squares, len(precision) // len(squares)))
+        limits = _NEGLIGIBLE * np.tile(squares, len(precision) // len(squares))
+        return np.asarray(weak & (precision <= limits))
 
     def column_squares(self) -> Array:
         """Return Σ weight · x² of each column (width,)."""
@@ -336,10 +350,11 @@ class Objective:
         )
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
-        """Return the smallest and the largest change of the rows' margins along a direction (D,).
+        """Return the smallest and the largest margin of rows at the parameters `direction` (D,).
 
-        A margin is the score of the row's class minus the next best. Rows without weight are ignored; without
-        any other rows, the range is (∞, −∞).
+        A margin is the score of the row's class minus the next best; offsets are left out. It is −|score| if
+        the response has no classes, or if the target is none. Rows without weight are ignored; without any
+        other rows, the range is (∞, −∞).
         """
         margins = self._drop_weightless(
             self.response.margins(self.design.scores(self.expand(direction)), self.targets)
@@ -347,9 +362,12 @@ class Objective:
         return float(margins.min(initial=np.inf)), float(margins.max(initial=-np.inf))
 
     def find_least_information(self, parameters: Array) -> float:
-        """Return the least information of a row with weight, relative to its information at score 0."""
-        remaining = self.response.relative_information(self.scores(parameters))
-        return float(self._drop_weightless(remaining).min(initial=np.inf))
+        """Return about the least information of a row with weight, as a fraction of that at scores of 0.
+
+        It is 1 for responses without classes, and ∞ if no row has weight.
+        """
+        fractions = self.response.relative_information(self.scores(parameters))
+        return float(self._drop_weightless(fractions).min(initial=np.inf))
 
     def _drop_weightless(self, values: Array) -> Array:
         return values if self.weights is None else values[self.weights > 0]
@@ -361,11 +379,14 @@ class Objective:
         return mask.ravel()
 
     def has_full_prior(self) -> bool:
-        """Return whether every coefficient has a prior that rounding does not lose."""
-        return bool((self.prior.diagonal[self.is_coefficient()] >= _WEAK).all())
+        """Return whether no coefficient has a flat prior."""
+        return not self.flat_parameters()[self.is_coefficient()].any()
 
     def sample(self) -> "Objective | None":
-        """Return the objective of a sample of rows, weighted to represent all; None if rows are too few."""
+        """Return the objective of a sample of rows, weighted to represent all.
+
+        None if there are less than twice as many rows as a sample has.
+        """
         n = len(self.design)
         indices = choose_sample(n, self.size)
         if indices is None:
@@ -394,6 +415,7 @@ def largest_change(step: Array, reach: float, extent: Array, response: Response)
 
     `reach` is the largest norm of a row, and `extent` (width,) the largest magnitude in each column.
     """
+    # Coefficients (pairs, width) of the difference of each pair of scores, or of the only score.
     differences = response.difference_coefficients(step, len(extent))
     by_length = reach * np.linalg.norm(differences, axis=-1).max()
     return min(float(by_length), float((np.abs(differences) @ extent).max()))

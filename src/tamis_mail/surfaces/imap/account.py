@@ -1,8 +1,9 @@
 """The settings of an IMAP account (server, login, folders), their file, and the sources of its password.
 
 The file holds no password. A password comes from the system's keyring, from the first line that a command
-prints, from a systemd credential, or from a prompt. Certificates are always verified; without TLS, only a
-server on this machine is allowed.
+prints, from the first line of a systemd credential, or from a prompt. Certificates are always verified;
+without TLS, only a server on this machine is allowed. A secret is a password, or the token that takes its
+place when the login is by XOAUTH2.
 """
 
 import getpass
@@ -21,20 +22,24 @@ from typing import Any, Literal, get_args
 
 from tamis_mail.files import write_file
 
-Security = Literal["implicit", "starttls", "none"]
+Security = Literal["implicit", "starttls", "none"]  # implicit: TLS from the first byte on, as on port 993
 PasswordKind = Literal["keyring", "command", "credential", "prompt"]
 Login = Literal["password", "xoauth2"]
 
 _SERVICE = "tamis"  # the service under which the keyring has the passwords of this program
 _COMMAND_SECONDS = 60.0  # maximum time of a password command
-_MAX_SECRET = 64 << 10  # bytes of a password or token; tokens of OAuth have some kB
-_NAME = re.compile(r"[\w.@+-]{1,100}")
+_MAX_SECRET = 64 << 10  # the largest size of a secret in bytes; tokens of OAuth have some kB
+_NAME = re.compile(r"[\w.@+-]{1,100}")  # of an account or a credential
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # the variable in which systemd names the folder of credentials
 
 
 class AccountError(ValueError):
     """The settings of an account, or its password, cannot be used; the text is one line."""
+
+    def __init__(self, text: str) -> None:
+        # Settings and errors may have line ends and other control characters, which are shown as escapes.
+        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ class Account:
     credential: str = ""  # the name of a systemd credential
     junk: str = ""  # the folder of spam; empty if it is found by its special use
     unsure: str = ""  # the folder for mail that may be spam; empty if there is none
-    folders: tuple[str, ...] = ()  # to watch besides Inbox and Junk; empty for all folders
+    # Further folders to watch, or none for all; Inbox, Junk and the unsure folder are always watched.
+    folders: tuple[str, ...] = ()
     keywords: bool = False  # whether sorted mail is marked with $Junk and $NotJunk
 
     def __post_init__(self) -> None:
@@ -79,7 +85,7 @@ class Account:
 
     @classmethod
     def read(cls, name: str, path: Path | None = None) -> "Account":
-        """Read the settings of an account from a file; raise AccountError if it cannot be read."""
+        """Read the settings of an account from a file; raise AccountError if they cannot be read."""
         path = path or settings_path(name)
         try:
             data = tomllib.loads(path.read_text("utf-8"))
@@ -87,8 +93,10 @@ class Account:
             raise AccountError(
                 f"there is no account {name}: {path} does not exist; run tamis setup imap, or give --host"
             ) from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, ValueError) as error:  # also no UTF-8, no TOML, a zero byte in the path
             raise AccountError(f"{path} cannot be read: {error}") from None
+        except RecursionError:
+            raise AccountError(f"{path} cannot be read: its lists are nested too deeply") from None
         return cls(name, **_read_settings(data, path))
 
     def write(self, path: Path | None = None) -> Path:
@@ -112,9 +120,10 @@ def settings_path(name: str) -> Path:
 
 
 def list_accounts() -> list[str]:
-    """Return the names of all accounts that have settings."""
-    names = [path.name.removeprefix("imap-") for path in settings_path("x").parent.glob("imap-*.toml")]
-    return sorted(name.removesuffix(".toml") for name in names)
+    """Return the names of all accounts that have a file of settings."""
+    files = settings_path("x").parent.glob("imap-*.toml")
+    names = (path.name.removeprefix("imap-").removesuffix(".toml") for path in files)
+    return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 def has_keyring() -> bool:
@@ -194,7 +203,10 @@ def _read_from_prompt(account: Account) -> str:
         raise AccountError(
             f"account {account.name} asks for its password, but there is no terminal: {_OTHER_WAYS}"
         )
-    return getpass.getpass(f"Password of {account.user} at {account.host}: ")
+    try:
+        return getpass.getpass(f"Password of {account.user} at {account.host}: ")
+    except EOFError:
+        raise AccountError(f"account {account.name} asks for its password, but there was no answer") from None
 
 
 _READERS: Mapping[str, Callable[[Account], str]] = {
@@ -225,7 +237,11 @@ def _decode_secret(data: bytes, source: str) -> str:
 
 
 def _find_problems(account: Account) -> list[str]:
-    """Return a message for each setting that is not valid."""
+    """Return a message for each setting that is not valid.
+
+    The values have the types that `Account` declares. Names of folders and of the certificate's file are not
+    checked here.
+    """
     name = account.name
     checks = [
         (
@@ -240,7 +256,10 @@ def _find_problems(account: Account) -> list[str]:
             bool(account.user) and account.user.isprintable(),
             f"account {name}: user is {account.user!r}, expected the name that you log in with",
         ),
-        (0 <= account.port <= 65535, f"account {name}: port is {account.port}, expected 1 to 65535"),
+        (
+            0 <= account.port <= 65535,
+            f"account {name}: port is {account.port}, expected 1 to 65535, or 0 for the usual one",
+        ),
         *(
             (
                 getattr(account, field) in get_args(allowed),

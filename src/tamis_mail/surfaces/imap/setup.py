@@ -184,8 +184,11 @@ class _Questions:
         """Ask for a password, which the terminal does not show."""
         if not sys.stdin.isatty():
             raise AccountError("there is no terminal to ask for the password: give --password-command")
-        while not (secret := getpass.getpass(f"{question}: ")):
-            pass
+        try:
+            while not (secret := getpass.getpass(f"{question}: ")):
+                pass
+        except EOFError:
+            raise AccountError("there was no answer: give --password-command") from None
         return secret
 
     def _read(self, prompt: str, option: str) -> str:

@@ -72,7 +72,7 @@ class Response(ABC):
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         """Return the loss of each row (n,), and its derivative by each score, in the shape of the scores.
 
-        The loss is ∞ where the mean is outside the link's range.
+        The loss is ∞ where a score gives no mean, such as 0 with the inverse link.
         """
 
     @abstractmethod
