@@ -37,6 +37,8 @@ from tamis_mail.message import canonical_reference
 from tamis_mail.message.dates import read_date
 from tamis_mail.message.heading import read_batch_headings, read_by_python
 from tamis_mail.store import bundle_arrays
+from tamis_mail.store import tables as store_tables
+from tamis_mail.store.runs import Run
 from tamis_mail.verdict import arrays as verdict_arrays
 from tamis_mail.verdict import fitting
 
@@ -1187,6 +1189,26 @@ def _group_counts(dice: Generator) -> Call:
     return Call("", call, (views, counts), refer)
 
 
+def _encode_entries(dice: Generator) -> Call:
+    largest = int(dice.choice((5, 1000, 1 << 48)))
+    keys = np.unique(dice.integers(0, largest, size=max(1, _size(dice))).astype(np.uint64))
+    labels, shift = int(dice.integers(0, 4)), int(dice.choice((0, 3, 20, 32, 33, 48)))
+    magnitudes = dice.integers(0, 64, size=(len(keys), 1))
+    counts = dice.integers(-(2**63), 2**63, size=(len(keys), labels)) >> magnitudes
+    widths = store_tables.find_widths(counts)
+    run = Run(1, 1, 0, shift, int(dice.choice(widths)), labels, 0)  # a run has at least one entry
+
+    def call(keys: Any, counts: Any, widths: Any, entries: Any) -> Any:
+        table = store_tables.CountTable(keys, counts)
+        return store_tables.find_widths(counts), *store_tables.encode_entries(run, table, widths, entries)
+
+    def refer(keys: Any, counts: Any, widths: Any, entries: Any) -> Any:
+        with patch.object(store_tables, "core", None):
+            return call(keys, counts, widths, entries)
+
+    return Call("", call, (keys, counts, widths, int(np.count_nonzero(widths == run.width))), refer)
+
+
 def _sum_coefficients(dice: Generator) -> Call:
     rows, begins, ends, views = _judged_features(dice)
     messages = len(begins)
@@ -1285,7 +1307,7 @@ _RAW_PIECES: Final = (
 def _read_raw_messages(dice: Generator) -> Call:
     raws = [
         b"".join(_RAW_PIECES[k] for k in dice.integers(0, len(_RAW_PIECES), size=_small_size(dice) * 2))
-        for _ in range(_small_size(dice))
+        for _ in range(_small_size(dice))  # digests of eight are computed together
     ]
 
     def call(raws: Any, _: Any) -> Any:
@@ -1376,6 +1398,7 @@ KERNELS: Final[dict[str, Callable[[Generator], Call]]] = {
     "mail.FitMatrix of rows": _make_design,
     "mail.sum_views": _sum_views,
     "mail.group_counts": _group_counts,
+    "mail.encode_entries": _encode_entries,
     "mail.sum_coefficients": _sum_coefficients,
     "mail.find_encoded_fields": _find_encoded_fields,
     "mail.read_messages": _read_raw_messages,
