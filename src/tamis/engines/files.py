@@ -131,10 +131,11 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
-    """Yield tuples of consecutive row groups of a file, as many as do not exceed `_GROUP_BYTES` together."""
+    """Yield tuples of consecutive row groups of a file: at most `_GROUP_BYTES` bytes, or one larger group."""
     joined: list[int] = []
     size = 0
-    fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))  # of the columns, which are read
+    # The part of the columns that is read, as if all columns were of one size.
+    fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))
     for group in range(metadata.num_row_groups):
         bytes_read = int(metadata.row_group(group).total_byte_size * fraction)
         if joined and size + bytes_read > _GROUP_BYTES:

@@ -26,12 +26,12 @@ from typing import Any, Generic, TypeVar
 from tamis.engines import spark_files, spark_tasks
 from tamis.engines.batches import Batch, Piece
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, finish
-from tamis.engines.spark_columns import choose_rows, read_head
+from tamis.engines.parts import Part, require_all_shards
+from tamis.engines.spark_columns import read_head, select_columns
 from tamis.engines.spark_tasks import (
     KEPT_COLUMNS,
+    NEEDED_BY,
     PART_COLUMNS,
-    USER,
     LoadPieces,
     LostError,
     ReadTable,
@@ -53,11 +53,11 @@ _TASK_BYTES = 1 << 28  # of kept shards: one task reads about so many, if all co
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
-    import_package("pyarrow", USER)
+    import_package("pyarrow", NEEDED_BY)
     # The type is asked, because a frame of Spark Connect takes any attribute for a column.
     frame = data.to_spark() if hasattr(type(data), "to_spark") else data
     with explain_failures():
-        frame, read = choose_rows(frame, request)
+        frame, read = select_columns(frame, request)
     return SparkShards(_Source(frame, ReadTable(read)), partial(read_head, frame, read, _FIRST_ROWS))
 
 
@@ -85,7 +85,7 @@ class _Source:
             rows, self.count = _collect(parts, self.count)
         part: Part[Any] = spark_tasks.read_parts(rows)
         self.count = self.count or max(part.shards, default=-1) + 1
-        return finish(part, self.count)
+        return require_all_shards(part, self.count)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -120,7 +120,7 @@ class _KeptSource:
             rows = self._observe_first(observe) if self.frame is None else self._observe_again(observe)
         part: Part[Any] = spark_tasks.read_parts(rows)
         origin.count = origin.count or max(part.shards, default=-1) + 1
-        return finish(part, origin.count)
+        return require_all_shards(part, origin.count)
 
     def _observe_first(self, observe: Callable[[Any], Any]) -> list[Row]:
         origin, parent = self.origin, self.parent
@@ -260,7 +260,7 @@ def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
 
     Spark Connect has no broadcast, and sends the value with each task.
     """
-    content = import_package("pyspark.cloudpickle", USER).dumps(value)
+    content = import_package("pyspark.cloudpickle", NEEDED_BY).dumps(value)
     if _is_connect(frame):
         yield partial(pickle.loads, content)
         return

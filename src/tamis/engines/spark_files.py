@@ -62,7 +62,7 @@ class KeptWriter:
         return self._end
 
     def abandon(self) -> Iterator[list[Any]]:
-        """Remove the file; return the parts of each chunk that was written to it."""
+        """Remove the file; return the parts of each chunk that was written completely."""
         with suppress(OSError):
             self._file.close()
         chunks = list(_read_chunks(self._partial, self._end))

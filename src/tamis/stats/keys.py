@@ -21,6 +21,8 @@ from tamis.arrays import encode
 class Keys(Sequence[Hashable]):
     """Distinct values in ascending order; if they cannot all be compared, by type, numbers first.
 
+    Values of one type are then sorted by value or, if some of them cannot be compared, all by repr.
+
     Values that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
     >>> Keys.of(["spam", "ham", "spam"])[0]

@@ -29,10 +29,11 @@ _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 *
 # a kernel takes a whole array if one thread does all: threads wait for each other between calls.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
-_FEW = 16  # for at most so many rows per group, exact sums of products are faster than those about the mean
-# At most so many values are summed exactly, which takes twice as long: 2 ms for 3,000 rows of 20 columns.
+_FEW = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
+# Up to this number of values, products are summed exactly, which takes twice as long: 2 ms for 3,000 rows of
+# 20 columns. A weighted value counts as four, because its exact sums take four times as long.
 _SMALL = 1 << 16
-_WEIGHTED = 4  # a weighted value counts as so many: its exact sums take four times as long
+_WEIGHTED = 4
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
 _STACK = 64  # blocks whose sums of products one call of a kernel adds
 _MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow

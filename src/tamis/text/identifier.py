@@ -94,7 +94,7 @@ _END_OF_LATIN, _LETTERS_PER_OTHER = 0x370, 4
 # or the reverse, with the probability _SWITCH.
 _FOREIGN, _MIXED, _SWITCH = 1 / 40, ("ja", "ko", "zh"), 0.01
 _DOUBT = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
-_SAMPLE = 1 << 14  # at most so many characters are read: they suffice for any language
+_SAMPLE = 1 << 14  # the first characters of a text that are read: they suffice for any language
 _ADDRESSES = re.compile(r"(?:://|www\.|@)\S*")  # addresses are in no language
 _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scripts count as letters
 

@@ -186,7 +186,11 @@ class Lexicon:
         )
 
     def argsort(self) -> Int64s:
-        """Return the order of the entries by name. A space and a star sort before all characters of words."""
+        """Return the order of the entries by name.
+
+        The spaces between words sort before stars, and these before all characters of words. (A function of
+        the user may return tokens with spaces or stars in them, which sort by their code points.)
+        """
         order = get_token_texts(self.tokens).argsort()
         if len(self.phrase_sets) == 1 and self.phrase_sets[0].is_all_single_tokens(self.n_tokens):
             return order

@@ -39,7 +39,7 @@ class Counts(NamedTuple):
     """Sparse rows of numbers, with sorted, distinct columns and no zeros. They must not be written to."""
 
     matrix: Any  # csr_array (n, d) of float64; it may share memory with the caller's rows
-    dtype: np.dtype[Any]  # of the result
+    dtype: np.dtype[Any]  # of the weighted rows: float32 if the caller's rows are, else float64
 
     @classmethod
     def of(cls, data: object, negative: bool = False) -> "Counts":

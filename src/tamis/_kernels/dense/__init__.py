@@ -15,8 +15,9 @@ __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_respons
 # columns; for more columns BLAS is as fast.
 _MAX_COLUMNS = 512
 
-_compiled = choose(reference, "tamis._core.dense")
-_sums = choose(reference, "tamis._core.sums")
+# Where there is no core, both are the reference.
+_matrix_kernels = choose(reference, "tamis._core.dense")
+_sum_kernels = choose(reference, "tamis._core.sums")
 
 
 def multiply_centred(
@@ -32,7 +33,7 @@ def multiply_centred(
     The rows are those of the slice `place` or, if `order` (n,) is given, of the indices order[place]. A row
     is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
     """
-    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
+    kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
     products: Floats = kernels.multiply_centred(
         values, centre, place.start, place.stop, order, weights, extra
     )
@@ -44,7 +45,7 @@ def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, b
 
     The blocks are those of the slice `place` of rows (n, d), or of a list of columns (n,).
     """
-    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
+    kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
     multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks
     products: Floats = multiply(rows, centre, place.start, place.stop, block)
     return products
@@ -59,7 +60,7 @@ def deposit_blocks(
     is not finite, there are no sums, and the products have no meaning.
     """
     if len(centre) <= _MAX_COLUMNS:
-        sums, largest, is_finite, products = _sums.deposit_row_blocks(values, centre, block)
+        sums, largest, is_finite, products = _sum_kernels.deposit_row_blocks(values, centre, block)
         return sums, largest, is_finite, products
     sums, largest, is_finite = _kernels.deposit_rows(values, power=1)
     products = multiply_blocks(values, centre, slice(0, len(values) if is_finite else 0), block)
@@ -84,7 +85,7 @@ def sum_responsible(
     p(row, class) of that class. If the rows hold NaN, or numbers too large to be squared, some result is not
     finite, and none has a meaning.
     """
-    sums, log_likelihood = _compiled.sum_responsible(
+    sums, log_likelihood = _matrix_kernels.sum_responsible(
         rows, place.start, place.stop, weights, origin, constant, linear, quadratic, hard
     )
     return sums, log_likelihood

@@ -3,8 +3,8 @@
 There are two sides, such as users and items, and ratings between their rows. A kernel is given the ratings of
 n rows of one side as a CSR matrix: row i has the entries from indptr[i] to indptr[i + 1], and `indices` are
 the rows of the other side. Each row is solved separately, so that no result depends on the number of threads.
-The compiled kernels and the reference solve the same equations; they round differently, and agree to about
-1e-12.
+The compiled kernels and the reference solve the same equations; they round differently. Where the equations
+are well conditioned, they agree to about 1e-12.
 """
 
 from collections.abc import Callable
@@ -146,7 +146,10 @@ def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
 
 
 def _refuse_entries(indptr: Words, indices: Words, rows: int, others: int) -> None:
-    """Raise unless the entries are those of so many rows, and name that many rows of the other side."""
+    """Raise unless `indptr` is that of `rows` rows, and all `indices` are below `others`.
+
+    `others` is the number of rows of the other side.
+    """
     refuse_unless(len(indptr) == rows + 1, "rows")
     refuse_broken_rows(indptr, len(indices))
     refuse_outside("rows of the other side", indices, others)

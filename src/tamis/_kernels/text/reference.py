@@ -163,9 +163,10 @@ def _key(token: bytes) -> int:
 
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
-    """Number the keys of one share, from 0 on, and write their numbers to `numbers`, which has all keys.
+    """Number the distinct keys of one share, from 0 on, and write their numbers to `numbers`.
 
-    Return the first position of each number among all keys.
+    `shares` is the number of shares, which `share_of` assigns to keys; `numbers` has an element for each key
+    of all shares. Return the first position of each number among all keys.
     """
     mine = np.flatnonzero(share_of(keys, shares) == share)
     numbering = _number_by_occurrence(keys[mine].tolist())
