@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tamis.engines.spark_columns import MakeBatch, Packing, read_vectors
+from tamis.engines.spark_columns import Packing, ReadRows, read_vectors
 
 VECTOR = pa.struct(
     [
@@ -91,7 +91,7 @@ def test_a_slice_of_a_column_has_the_rows_of_the_slice() -> None:
 
 def test_labels_and_weights_are_beside_the_rows() -> None:
     table = pa.table({"a": [1.0, 2.0], "label": ["x", "y"], "w": [0.5, 1.0], "rate": [3.0, 4.0]})
-    batch = MakeBatch(("a",), {"y": "label", "sample_weight": "w", "offset": "rate"}, False)(table)
+    batch = ReadRows(("a",), {"y": "label", "sample_weight": "w", "offset": "rate"}, False)(table)
     assert batch.X.column_names == ["a"]
     assert (batch.y.tolist(), batch.sample_weight.tolist()) == (["x", "y"], [0.5, 1.0])
     assert batch.others["offset"].tolist() == [3.0, 4.0]

@@ -38,7 +38,9 @@ class DaskShards(Generic[X]):
     def total(self, observe: Callable[[X], S | None], /) -> S:
         """Observe every shard where it is stored, and add the statistics in a tree."""
         delayed = _import_dask().delayed
-        given = delayed(_Constant(observe), pure=False)
+        given = delayed(
+            _Constant(observe), pure=False
+        )  # not pure: Dask need not hash the posterior for a name
         parts = [
             delayed(_observe)(given, number, name, shard)
             for number, (name, shard) in enumerate(zip(self.names, self.shards, strict=True))
@@ -123,10 +125,10 @@ def _load(piece: Piece[X]) -> X:
 
 def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
     """Open an array, a data frame or a bag of Dask."""
-    kinds = {base.__name__ for base in type(data).__mro__}
-    if "Array" in kinds:
+    classes = {base.__name__ for base in type(data).__mro__}
+    if "Array" in classes:
         shards = _read_array(data, request)
-    elif "Bag" in kinds:
+    elif "Bag" in classes:
         shards = _read_bag(data, request)
     else:
         shards = _read_frame(data, request)
@@ -171,18 +173,18 @@ def _split_role(name: str, value: Any, data: Any) -> list[Any]:
 
     `name` is their argument of `fit`. Arrays of known length are split anew where the rows are split.
     """
-    kinds = {base.__name__ for base in type(value).__mro__}
-    if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
+    classes = {base.__name__ for base in type(value).__mro__}
+    if not classes & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
             f"got {name} of type {type(value).__name__} beside rows of Dask, expected an array of Dask"
         )
-    if "Array" in kinds:
-        known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
-        if known and value.shape[0] != data.shape[0]:
+    if "Array" in classes:
+        has_lengths = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
+        if has_lengths and value.shape[0] != data.shape[0]:
             raise ValueError(
                 f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row"
             )
-        if known:
+        if has_lengths:
             value = value.rechunk({0: data.chunks[0]})
         parts: list[Any] = value.to_delayed().ravel().tolist()
     else:

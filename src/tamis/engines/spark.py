@@ -27,11 +27,11 @@ from tamis.engines import spark_files, spark_tasks
 from tamis.engines.batches import Batch, Piece
 from tamis.engines.opening import Request
 from tamis.engines.parts import Part, require_all_shards
-from tamis.engines.spark_columns import read_head, select_columns
+from tamis.engines.spark_columns import choose_rows, read_head
 from tamis.engines.spark_tasks import (
     KEPT_COLUMNS,
-    NEEDED_BY,
     PART_COLUMNS,
+    USER,
     LoadPieces,
     LostError,
     ReadTable,
@@ -53,11 +53,11 @@ _TASK_BYTES = 1 << 28  # of kept shards: one task reads about so many, if all co
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
     """Open a data frame of Spark, or one of its pandas interface."""
-    import_package("pyarrow", NEEDED_BY)
+    import_package("pyarrow", USER)
     # The type is asked, because a frame of Spark Connect takes any attribute for a column.
     frame = data.to_spark() if hasattr(type(data), "to_spark") else data
     with explain_failures():
-        frame, read = select_columns(frame, request)
+        frame, read = choose_rows(frame, request)
     return SparkShards(_Source(frame, ReadTable(read)), partial(read_head, frame, read, _FIRST_ROWS))
 
 
@@ -260,7 +260,7 @@ def _broadcast(frame: Any, value: Any) -> Iterator[Callable[[], Any]]:
 
     Spark Connect has no broadcast, and sends the value with each task.
     """
-    content = import_package("pyspark.cloudpickle", NEEDED_BY).dumps(value)
+    content = import_package("pyspark.cloudpickle", USER).dumps(value)
     if _is_connect(frame):
         yield partial(pickle.loads, content)
         return

@@ -78,8 +78,8 @@ def _split_lists(lists: Any, width: int) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeBatch:
-    """A function that converts an Arrow table to a batch."""
+class ReadRows:
+    """Converts an Arrow table to a batch."""
 
     columns: tuple[str, ...]
     roles: dict[str, str]  # the column of each argument of `fit` besides the rows
@@ -96,15 +96,14 @@ class MakeBatch:
         return Batch(rows, given.pop("y", None), given.pop("sample_weight", None), given)
 
 
-def read_head(frame: Any, make_batch: MakeBatch, rows: int) -> Batch:
+def read_head(frame: Any, read: ReadRows, rows: int) -> Batch:
     """Return the first rows of a frame; no rows if `is_typed`, because reading them takes a job of Spark."""
     pa = import_package("pyarrow", "a Spark data frame")
-    if make_batch.is_typed:
-        columns = {name: pa.array([], pa.float64()) for name in make_batch.packing.names}
-        return make_batch(pa.table(columns))
+    if read.is_typed:
+        return read(pa.table({name: pa.array([], pa.float64()) for name in read.packing.names}))
     table = frame.limit(rows).toArrow()
     batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-    return make_batch(pa.Table.from_batches(map(make_batch.packing.unpack, batches)))
+    return read(pa.Table.from_batches(map(read.packing.unpack, batches)))
 
 
 def name_kinds(frame: Any) -> dict[str, str]:
@@ -117,8 +116,8 @@ def is_vector_kind(kind: str) -> bool:
     return kind in _VECTOR_KINDS
 
 
-def select_columns(frame: Any, request: Request) -> tuple[Any, MakeBatch]:
-    """Return a frame of the columns that are needed, and the function that makes batches of its rows."""
+def choose_rows(frame: Any, request: Request) -> tuple[Any, ReadRows]:
+    """Return a frame of the columns that are needed, and how to read its rows."""
     kinds = name_kinds(frame)
     roles = request.named_roles
     columns = request.choose_columns(list(frame.columns))
@@ -129,15 +128,15 @@ def select_columns(frame: Any, request: Request) -> tuple[Any, MakeBatch]:
             f"got the column of vectors {vectors[0]!r} beside {other!r}, expected it alone: name it in "
             "columns=, or join all by VectorAssembler"
         )
-    expressions, sent_kinds = {}, {}  # of each column: its SQL, and the type in which it is sent
+    expressions, sent = {}, {}
     for name in dict.fromkeys((*columns, *roles.values())):
         is_decimal = kinds[name].startswith("decimal")  # faces read no decimals
-        sent_kinds[name] = "double" if is_decimal else kinds[name]
+        sent[name] = "double" if is_decimal else kinds[name]
         expressions[name] = f"CAST({quote(name)} AS double)" if is_decimal else quote(name)
-    packing = Packing.of(sent_kinds)
+    packing = Packing.of(sent)
     is_typed = all(kinds[name].partition("(")[0] in _NUMBER_KINDS for name in columns)
-    make_batch = MakeBatch(tuple(columns), dict(roles), bool(vectors), is_typed, packing)
-    return frame.selectExpr(*packing.write(expressions)), make_batch
+    read = ReadRows(tuple(columns), dict(roles), bool(vectors), is_typed, packing)
+    return frame.selectExpr(*packing.write(expressions)), read
 
 
 def quote(name: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.engines import messages
 from tamis.engines.spark import explain_failures
-from tamis.engines.spark_columns import MakeBatch, is_vector_kind, name_kinds, quote
+from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds, quote
 from tamis.extras import explain_missing
 
 try:
@@ -158,16 +158,14 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
         # Spark is lazy: this explains errors of the plan. Rows are predicted when the returned frame is read.
         with explain_failures("nothing was predicted"):
             kinds = name_kinds(dataset)
-            has_vectors = any(is_vector_kind(kinds.get(name, "")) for name in inputs)
-            make_batch = MakeBatch(tuple(inputs), {}, has_vectors)
+            read = ReadRows(tuple(inputs), {}, any(is_vector_kind(kinds.get(name, "")) for name in inputs))
             classes = getattr(self.face, "classes_", None)
             if classes is not None:
                 kind = _PREDICTION_TYPES.get(classes.dtype.kind, "string")
             else:  # the index of a component of a mixture, or the prediction of a regression
                 kind = "bigint" if hasattr(self.face, "predict_proba") else "double"
             predict = functions.arrow_udf(
-                _make_function(_Predict(self.face, make_batch)),
-                f"prediction {kind}, probability array<double>",
+                _make_function(_Predict(self.face, read)), f"prediction {kind}, probability array<double>"
             )
             rows = functions.struct(*(dataset[quote(name)] for name in inputs))
             answers = predict(rows)
@@ -189,12 +187,12 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
 class _Predict:
     """Maps an Arrow StructArray of rows to a StructArray of predictions and probabilities."""
 
-    def __init__(self, face: Any, make_batch: MakeBatch) -> None:
-        self.face, self.make_batch = face, make_batch
+    def __init__(self, face: Any, read: ReadRows) -> None:
+        self.face, self.read = face, read
 
     def __call__(self, rows: Any) -> Any:
         table = pa.table(rows.flatten(), names=[rows.type.field(k).name for k in range(rows.type.num_fields)])
-        X = self.make_batch(table).X
+        X = self.read(table).X
         if not len(rows):
             return pa.array(
                 [], pa.struct([("prediction", pa.null()), ("probability", pa.list_(pa.float64()))])

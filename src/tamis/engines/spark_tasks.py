@@ -23,27 +23,27 @@ from tamis import threads
 from tamis.engines import messages, spark_files
 from tamis.engines.batches import Batch, Piece
 from tamis.engines.parts import Part
-from tamis.engines.spark_columns import MakeBatch
+from tamis.engines.spark_columns import ReadRows
 from tamis.extras import import_package
 
-NEEDED_BY = "a Spark data frame"  # for error messages: what needs a package that is not installed
+USER = "a Spark data frame"  # for `import_package`: what needs an optional package
 
 # Columns of the rows that tasks return, as a schema of Spark. `shard` is the number of the partition,
 # `shards` those whose sum `statistic` is, `problem` the type and text of the error that stopped the task
-# (null if none), `folders` those in which the files of kept shards are, and `size` the bytes of these files.
+# (null if none), and `folders` and `size` where the files of kept shards are and how many bytes they have.
 PART_COLUMNS = (
     "shard int, shards array<int>, statistic binary, problem string, folders array<string>, size bigint"
 )
-# Of kept shards, also `path`, that of the file, or else `content` and `buffers`, the pickle of one chunk and
-# the buffers of its arrays; and `failure`, the type and text of an error that was met while the chunks were
-# made, which each later task raises again. An error of `observe` is only a `problem`.
+# Of kept shards: the path of the file, or else the pickle of one chunk with its buffers. `failure` is an
+# error met while the chunks were made, which each later task raises again; an error of `observe` is only a
+# `problem`.
 KEPT_COLUMNS = f"{PART_COLUMNS}, path string, content binary, buffers array<binary>, failure string"
 
 Row = Mapping[str, Any]  # the value of each of these columns by its name
 
 _CHUNK_BYTES = 1 << 26  # rows that a task reads before it observes them
 _MAX_CHUNKS = 1 << 24  # of a partition: batches are numbered in the order of partitions and chunks
-_FIRST_FILES = 32  # among this number of files that a task's process opened first is its socket to Java
+_FIRST_FILES = 32  # one of the first so many open files of a task's process is its socket to Java
 
 
 _frozen = {"modules": 0}  # the number of modules that were loaded when objects were last frozen
@@ -68,18 +68,17 @@ _PROBLEMS: dict[str, type[Exception]] = {
 class ReadTable:
     """Reads the rows of a partition as batches, one per chunk."""
 
-    make_batch: MakeBatch
+    read: ReadRows
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
         first = _find_shard() * _MAX_CHUNKS
-        unpacked = map(self.make_batch.packing.unpack, batches)
-        for number, table in enumerate(_join_batches(unpacked), first):
-            yield replace(self.make_batch(table), number=number)
+        for number, table in enumerate(_join_batches(map(self.read.packing.unpack, batches)), first):
+            yield replace(self.read(table), number=number)
 
 
 def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
     """Join batches of a few thousand rows, as Spark sends them, to tables of about `_CHUNK_BYTES` bytes."""
-    pa = import_package("pyarrow", NEEDED_BY)
+    pa = import_package("pyarrow", USER)
     waiting: list[Any] = []
     size = 0
     for batch in batches:
@@ -106,12 +105,12 @@ class LoadPieces:
 
 def _find_shard() -> int:
     """Return the number of the partition that this task reads."""
-    context = import_package("pyspark", NEEDED_BY).TaskContext.get()
+    context = import_package("pyspark", USER).TaskContext.get()
     return int(context.partitionId())
 
 
 def _spare_packages() -> None:
-    """Exempt loaded packages from garbage collection.
+    """Exempt the packages that are loaded from garbage collection.
 
     Spark collects garbage in a worker's process between any two of its tasks, and visits all objects of all
     packages, which takes 40 ms: more than the rest of a short task. Frozen garbage is never freed. So objects
@@ -302,7 +301,7 @@ def _make_content_row(shard: int, parts: list[Any]) -> dict[str, Any]:
 
 def _make_batch(columns: str, row: Row) -> Any:
     """Make an Arrow batch of one row with these columns, which are null where the row has no value."""
-    pa = import_package("pyarrow", NEEDED_BY)
+    pa = import_package("pyarrow", USER)
     kinds = {
         "int": pa.int32(),
         "bigint": pa.int64(),

@@ -124,15 +124,15 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
     chunks: list[tuple[Exact, Floats] | None] = [None] * -(-n // step)
 
     def sum_chunk(k: int) -> None:
-        place = slice(k * step, min((k + 1) * step, n))
+        run = slice(k * step, min((k + 1) * step, n))
         if isinstance(rows, list):
-            columns = [column[place] for column in rows]
+            columns = [column[run] for column in rows]
             sums, largest, nonfinite = _kernels.deposit_columns(columns, power=1)
             if nonfinite < 0 and can_square(largest):
-                blocks = dense.multiply_blocks(columns, centre, slice(0, place.stop - place.start), _BLOCK)
+                blocks = dense.multiply_blocks(columns, centre, slice(0, run.stop - run.start), _BLOCK)
                 chunks[k] = Exact(*sums[0]), blocks
         else:
-            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[place], centre, _BLOCK)
+            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[run], centre, _BLOCK)
             if is_finite and can_square(largest):
                 chunks[k] = Exact(*sums[0]), blocks
 

@@ -23,31 +23,29 @@ _sum_kernels = choose(reference, "tamis._core.sums")
 def multiply_centred(
     values: Floats,
     centre: Floats,
-    place: slice,
+    run: slice,
     order: Words | None = None,
     weights: Floats | None = None,
     extra: Floats | None = None,
 ) -> Floats:
     """Return Σ w (x − c)(x − c)ᵀ of some rows (d, d); only the upper triangle is valid.
 
-    The rows are those of the slice `place` or, if `order` (n,) is given, of the indices order[place]. A row
-    is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
+    The rows are the run of consecutive ones at `run` or, if `order` (n,) is given, those at the indices
+    order[run]. A row is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
     """
     kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
-    products: Floats = kernels.multiply_centred(
-        values, centre, place.start, place.stop, order, weights, extra
-    )
+    products: Floats = kernels.multiply_centred(values, centre, run.start, run.stop, order, weights, extra)
     return products
 
 
-def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, block: int) -> Floats:
+def multiply_blocks(rows: Floats | list[Floats], centre: Floats, run: slice, block: int) -> Floats:
     """Return Σ (x − c)(x − c)ᵀ of each block of `block` rows: packed upper triangles (blocks, d(d+1)/2).
 
-    The blocks are those of the slice `place` of rows (n, d), or of a list of columns (n,).
+    The blocks follow each other in the run of rows at `run`. `rows` is (n, d), or a list of columns (n,).
     """
     kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
     multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks
-    products: Floats = multiply(rows, centre, place.start, place.stop, block)
+    products: Floats = multiply(rows, centre, run.start, run.stop, block)
     return products
 
 
@@ -69,7 +67,7 @@ def deposit_blocks(
 
 def sum_responsible(
     rows: Floats,
-    place: slice,
+    run: slice,
     weights: Floats | None,
     origin: Floats,
     constant: Floats,
@@ -77,7 +75,7 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `place`.
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `run`.
 
     With x = row − origin, log p(row, class) is constant (K,) + linear (K, d) · x + xᵀ quadratic (K, d, d) x,
     and r = w p(class | row) is the responsibility of the class, w being the row's weight: 1 if `weights` (n,)
@@ -86,6 +84,6 @@ def sum_responsible(
     finite, and none has a meaning.
     """
     sums, log_likelihood = _matrix_kernels.sum_responsible(
-        rows, place.start, place.stop, weights, origin, constant, linear, quadratic, hard
+        rows, run.start, run.stop, weights, origin, constant, linear, quadratic, hard
     )
     return sums, log_likelihood
