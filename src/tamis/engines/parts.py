@@ -19,9 +19,9 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part(Generic[S]):
-    """The statistic of some shards; None if these have no rows."""
+    """The statistic of some shards, which is None if they have no rows."""
 
-    shards: frozenset[int]
+    shards: frozenset[int]  # the numbers of the shards
     statistic: S | None
 
     def __add__(self, other: "Part[S]") -> "Part[S]":

@@ -1,6 +1,7 @@
 """Check that the parts of a statistic are consistent: that their shapes, names and types agree.
 
-Compiled kernels read memory by these shapes, so statistics from files and Arrow tables are checked first.
+Compiled kernels read as much memory as the shapes say, so statistics from files and Arrow tables are checked
+before kernels get them.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """rows → whether each row is an outlier in its group.
 
-A sum of products in floats has rounding errors in proportion to its largest terms. While these stay in the
-sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
+A sum of products in floats has rounding errors in proportion to its largest terms. While the terms stay in
+the sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
 very large for their group are found here, and `products` sums them exactly. Which rows are chosen affects
 only the rounding errors of a sum.
 """
@@ -15,9 +15,8 @@ from tamis.stats.rows import Rows
 Flags = NDArray[np.bool_]
 
 _FAR = 256.0  # times the lower quartile of |x − median|: about 80 standard deviations of a normal column
-# If at most _FEW rows of a column differ from the median, all of them are outliers. If at most _FEW_SAMPLED
-# rows of a sample do, all of them may be.
-_FEW, _FEW_SAMPLED = 16, 2
+_FEW = 16  # if no more rows of a column than this differ from the median, all of them are outliers
+_FEW_SAMPLED = 2  # if no more rows of a sample than this differ from the median, all of them may be outliers
 _MIN_SAMPLE, _MAX_SAMPLE = 8, 64  # rows sampled per group
 _SAMPLING = 16  # between these limits, one of every 16 rows is sampled
 

@@ -19,8 +19,8 @@ from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import check_integer, check_range, count_texts, is_share
 from tamis.text.corpus import (
-    CHUNK,
-    LARGE,
+    CHUNK_BYTES,
+    MERGED_CHUNK_BYTES,
     Corpus,
     DecodeError,
     Input,
@@ -247,7 +247,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         merger, kept = ChunkMerger(), []
         documents = np.zeros(classes, dtype=np.int64)
         n_texts = 0
-        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=LARGE)):
+        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=MERGED_CHUNK_BYTES)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[n_texts : n_texts + n]
             n_texts += n
@@ -325,7 +325,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_analyzer()(text)
 
     def read_chunks(
-        self, X: object, reader: Reader, chunk: int = CHUNK, most: int = 0
+        self, X: object, reader: Reader, chunk: int = CHUNK_BYTES, most: int = 0
     ) -> Iterator[Corpus | Tokenized]:
         """Read the texts in chunks of about `chunk` bytes, which grow up to `most` if that is more.
 

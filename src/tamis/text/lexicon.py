@@ -188,8 +188,7 @@ class Lexicon:
     def argsort(self) -> Int64s:
         """Return the order of the entries by name.
 
-        The spaces between words sort before stars, and these before all characters of words. (A function of
-        the user may return tokens with spaces or stars in them, which sort by their code points.)
+        Where phrases have several words, a space and a star sort before all characters of words.
         """
         order = get_token_texts(self.tokens).argsort()
         if len(self.phrase_sets) == 1 and self.phrase_sets[0].is_all_single_tokens(self.n_tokens):

@@ -7,7 +7,7 @@ decides, because the two round differently, and rows must be subtracted by the i
 from tamis import _kernels
 from tamis._kernels.dense import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_responsible"]
 
@@ -16,8 +16,8 @@ __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_respons
 _MAX_COLUMNS = 512
 
 # Where there is no core, both are the reference.
-_matrix_kernels = choose(reference, "tamis._core.dense")
-_sum_kernels = choose(reference, "tamis._core.sums")
+_matrix_kernels = choose_kernels(reference, "tamis._core.dense")
+_sum_kernels = choose_kernels(reference, "tamis._core.sums")
 
 
 def multiply_centred(

@@ -15,7 +15,7 @@ from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
@@ -23,7 +23,7 @@ _ROW_COST = 100  # the cost of a row besides its arithmetic, in multiplications
 _CHUNKS = 32  # the number of chunks of rows: enough that all threads end at about the same time
 _NO_MATRIX: Floats = np.zeros((0, 0))
 
-_kernels = choose(reference, "tamis._core.factors")
+_kernels = choose_kernels(reference, "tamis._core.factors")
 
 
 def solve_rows(
