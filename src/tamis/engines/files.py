@@ -14,7 +14,7 @@ from typing import Any
 from tamis.engines.arrow import open_stream
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
-from tamis.engines.tabular import ROWS, Layout, import_arrow
+from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
 
 _SUFFIXES = {  # suffix: format, of which "arrow" and "stream" are the file and the stream of Arrow's IPC
     ".parquet": "parquet",
@@ -190,8 +190,8 @@ def _open_arrow(paths: list[Path], request: Request) -> BatchShards[Batch]:
             file = open_file(source)
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                for start in range(0, batch.num_rows, ROWS):
-                    yield batch.slice(start, ROWS)
+                for start in range(0, batch.num_rows, ROWS_PER_BATCH):
+                    yield batch.slice(start, ROWS_PER_BATCH)
 
     return _open_readers(paths, read, layout, request)
 

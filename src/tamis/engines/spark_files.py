@@ -20,7 +20,7 @@ _ALIGNMENT = 64  # bytes: numbers are read in place, and must be aligned
 
 
 def name_kept() -> str:
-    """Return a new name for the shards of one `keep`, which no others have."""
+    """Return a new name for the folders of the shards that one call of `keep` keeps."""
     return f"tamis-{uuid.uuid4().hex}"
 
 

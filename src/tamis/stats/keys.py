@@ -40,7 +40,7 @@ class Keys(Sequence[Hashable]):
 
     @classmethod
     def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
-        """Return the same as `of`, but with the index -1 for a missing value."""
+        """Return the distinct values, and for each value its index among them; -1 for a missing one."""
         return cls._sort(*encode(values, missing=True))
 
     @classmethod

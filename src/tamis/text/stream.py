@@ -1,7 +1,8 @@
 """Fit a model to a stream of texts and labels, by sums per class, in one pass.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
-released. So the memory depends on the number of columns and classes, not on that of the texts.
+released. So the memory depends on the number of classes, and of hashed columns or of distinct tokens, not on
+the number of texts.
 """
 
 import time

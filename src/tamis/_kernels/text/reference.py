@@ -188,7 +188,7 @@ def _number_by_occurrence(keys: list[int]) -> Numbering:
 
 
 def slots(count: int) -> int:
-    """Return log2 of the number of slots of a hash table of `count` keys: at most half of them are used."""
+    """Return log2 of the number of slots of a hash table for `count` keys, which fill at most half of it."""
     return max(4, (2 * count).bit_length())
 
 
