@@ -20,7 +20,7 @@ LARGEST_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
 _FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _REMEDY = "encode it, or use a categorical family"
 _TARGETS_REMEDY = "turn the targets into numbers, or use a classifier"
-_MESSAGE_LENGTH = 80  # at most so many characters of a value are shown in a message
+_MESSAGE_LENGTH = 80  # the largest number of characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Matrix:
 
 
 def is_frame(data: object) -> bool:
-    """Return whether the data is a data frame, or a column of one."""
+    """Return whether a library of data frames defines the data's type: a frame, a series, or another type."""
     return type(data).__module__.partition(".")[0] in _FRAME_LIBRARIES
 
 
@@ -187,7 +187,7 @@ def to_numpy(data: object) -> NDArray[Any]:
         )
     if isinstance(data, np.ndarray):
         fill = getattr(data.astype(np.float64), "filled", None) if hasattr(data, "mask") else None
-        return np.asarray(data if fill is None else fill(np.nan))  # masked values are missing
+        return np.asarray(data if fill is None else fill(np.nan))  # masked values become NaN
     if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):
         return np.asarray(data.get())
     if hasattr(data, "detach") and hasattr(data, "cpu"):

@@ -22,8 +22,8 @@ def _load() -> ModuleType | None:
 core = _load()
 
 
-def choose(reference: ModuleType, compiled: str) -> ModuleType:
-    """Import the module named `compiled`, which calls the core; return the reference if there is no core."""
+def choose_kernels(reference: ModuleType, compiled: str) -> ModuleType:
+    """Import the module named `compiled`, which calls the core; return `reference` if there is no core."""
     return reference if core is None else import_module(compiled)
 
 

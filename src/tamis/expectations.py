@@ -42,9 +42,9 @@ class Expectation:
     effective: float
 
     def interval(self, coverage: float = 0.95) -> tuple[Array, Array]:
-        """Return the interval that contains the expectation with this probability.
+        """Return an interval that contains the expectation with about this probability.
 
-        It follows from the central limit theorem.
+        By the central limit theorem, the probability is exact as the number of draws goes to infinity.
         """
         half_width = -special.ndtri(tail_of(coverage)) * self.error
         return self.value - half_width, self.value + half_width
@@ -150,9 +150,9 @@ def metropolis(
 
     `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
     vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
-    the warm-up (by default as many steps as draws), the length of the steps is adapted so that about 0.3 of
-    the proposals are accepted, and their covariance to that of the chain so far. Then both are fixed, and the
-    draws are recorded.
+    the warm-up of `warm_up` steps (by default `draws`), the length of the proposed steps is adapted so that
+    about 0.3 of the proposals are accepted, and their covariance to that of the chain so far. Then both are
+    fixed, and the draws are recorded.
 
     >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
     >>> mean = chain.expectation(lambda x: x)

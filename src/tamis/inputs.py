@@ -18,7 +18,7 @@ _CONTINUOUS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
-_FEW_ROWS = 16  # at most so many rows take the fast paths of this module
+_FEW_ROWS = 16  # the largest number of rows that take the fast paths of this module
 _DISCRETE = (int, str, bool)  # types whose values are never missing, and never fractions
 
 

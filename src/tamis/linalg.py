@@ -15,7 +15,7 @@ from tamis.arrays import Array
 _ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
 _ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
 _GRADED = 1e8  # if variances differ by a larger factor, `eigh` would lose the small ones
-_SMALL_REST = 1e-4  # the trace minus eigenvalues has ten correct digits if more than this fraction is left
+_SMALL_REST = 1e-4  # the trace minus some eigenvalues has ten correct digits if more than this part is left
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 

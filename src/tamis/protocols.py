@@ -23,7 +23,10 @@ P = TypeVar("P")  # posterior
 
 
 class Statistic(Protocol):
-    """A sum over rows: a + (b + c) = (a + b) + c, a + b = b + a, a + 0 * b = a, (v * w) * a = v * (w * a)."""
+    """A sum over rows: a + (b + c) = (a + b) + c, a + b = b + a, a + 0 * b = a, (v * w) * a = v * (w * a).
+
+    The last equation holds up to rounding, the others exactly for all statistics of `tamis.stats`.
+    """
 
     def __add__(self, other: Self, /) -> Self: ...
     def __mul__(self, weight: float, /) -> Self: ...
@@ -38,7 +41,7 @@ class Reversible(Statistic, Protocol):
 class Model(Protocol[X_contra, S, P]):
     """A pair of methods. For rows x followed by rows y, observe(x ++ y) = observe(x) + observe(y).
 
-    This holds if all three calls are given the same posterior, or all none.
+    This holds, up to rounding of products, if all three calls are given the same posterior, or all none.
     """
 
     def observe(self, data: X_contra, given: P | None = None, /) -> S: ...

@@ -14,7 +14,7 @@ from tamis.tables import Kind, Sparse, Table, widen_kinds
 ColumnKind = Kind | Literal["unknown"]
 
 _FEW_ROWS = 30  # with fewer rows it is normal that all values of a category are distinct
-_DISTINCT_PER_ROW = 0.8  # with so many distinct values per row, a category predicts hardly anything
+_DISTINCT_PER_ROW = 0.8  # with at least this number of distinct values per row, a category predicts little
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 _DATE_TEXT = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}([T ].*)?")
 
@@ -121,9 +121,10 @@ def _describe_problem(name: str, values: list[Any]) -> str | None:
 
 
 def describe_poor_category(name: str, distinct: Set[Any], rows: int) -> str | None:
-    """Say why a category with these distinct values in so many rows predicts little; None if it may predict.
+    """Say why a category of these distinct values predicts little; return None if it may predict.
 
-    `name` is what the message calls the column, such as "column 'city'".
+    `rows` is the number of rows whose value is not missing. `name` is what the message calls the column, such
+    as "column 'city'".
     """
     count = f"{len(distinct)} distinct values in {rows} rows"
     keep = "or name its family in `families` to keep it"

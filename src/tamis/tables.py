@@ -24,7 +24,7 @@ _WIDENING: tuple[Kind, ...] = ("bool", "integer", "number", "category")  # each 
 _ALL = slice(None)
 _NO_KEYS = Keys(())
 _LARGE = 1 << 16  # number of values: to copy fewer takes less than 0.1 ms
-_STACKED_VALUES = 1 << 18  # about so many values are stacked at a time
+_STACKED_VALUES = 1 << 18  # the largest number of values that are stacked at a time, or one row
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
@@ -72,7 +72,7 @@ class Sparse:
 
 
 def widen_kinds(*kinds: Kind) -> Kind:
-    """Return the kind of the values of several columns that follow each other in one.
+    """Return the kind of a column that has the values of several columns, one below the other.
 
     >>> widen_kinds("bool", "integer"), widen_kinds("integer", "number"), widen_kinds("number", "category")
     ('integer', 'number', 'category')
@@ -341,7 +341,10 @@ def _refuse_repeated_names(data: Any) -> None:
 
 
 def _refuse_outside(matrix: Any) -> None:
-    """Raise if the indices of a sparse matrix are outside its shape, which SciPy does not always check."""
+    """Raise if the indices of a sparse matrix are outside its shape, which SciPy does not always check.
+
+    Matrices in formats other than COO, CSR, CSC and BSR are checked after they were converted to CSR.
+    """
     rows, columns = matrix.shape
     if matrix.format == "coo":
         entries = len(matrix.data)

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 MAX_THREADS = 4  # with more, memory bandwidth is the limit
 MIN_PARALLEL_WORK = 1_000_000  # array elements; one thread takes 2 ms for them, and starting another 0.1 ms
-_SMALL_MATRIX = 300  # one thread decomposes a matrix of so many rows as fast as two do
+_SMALL_MATRIX = 300  # rows: one thread decomposes matrices of up to this size as fast as two do
 
 
 class _Pool:
@@ -77,7 +77,7 @@ def use_one_thread() -> Iterator[None]:
 def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
     """Run tasks at the same time, the first in this thread; return their results in order.
 
-    In a thread that runs such a task, or under `use_one_thread`, they run one after the other.
+    In a thread of this module's pool, or under `use_one_thread`, they run one after the other.
     """
     if hasattr(_this_thread, "is_worker"):  # a worker that waits for other workers could deadlock
         return [task() for task in tasks]
@@ -177,7 +177,7 @@ one_blas_thread = _OneBlasThread()
 
 
 def limit_blas(size: int) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for square matrices of at most 300 rows; `size` is the number of rows.
+    """Return a context that limits BLAS to one thread if `size`, the rows of a square matrix, is at most 300.
 
     With small matrices, more threads take longer. NumPy and SciPy each have threads of their own, which keep
     cores busy while they wait: to solve for 100 unknowns after an eigendecomposition took 90 ms with them,

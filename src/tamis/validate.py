@@ -43,7 +43,7 @@ class HeldOut:
 
     @property
     def accuracy(self) -> float:
-        """The fraction of rows whose class was the most probable."""
+        """The fraction of rows, by weight, whose class is that of `predictions`."""
         return float(np.average(self.predictions == self.group, weights=self.weights))
 
     @property
@@ -241,9 +241,10 @@ def check(
 ) -> Check:
     """Compare a measure of the data, `observed`, with that of `draws` datasets drawn from the model.
 
-    A dataset has as many rows of each class as the statistic (their weight, rounded), or n rows of random
-    classes. Rows are drawn from the densities that `infer` returns. Their parameters are the same in all
-    draws unless the estimate is "predictive" (Gelman et al., Bayesian Data Analysis, section 6.3).
+    The number of a dataset's rows in each class is the weight of the class in the statistic, rounded; or a
+    dataset has n rows of random classes. Rows are drawn from the densities that `infer` returns. Their
+    parameters are the same in all draws unless the estimate is "predictive" (Gelman et al., Bayesian Data
+    Analysis, section 6.3).
     """
     if draws < 1:
         raise ValueError(f"got draws={draws}, expected at least 1")

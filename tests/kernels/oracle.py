@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tamis._kernels import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 # Where there is no compiled core, the reference stands for it: it must still give what is true.
-compiled = choose(reference, "tamis._kernels.compiled")
+compiled = choose_kernels(reference, "tamis._kernels.compiled")
 BOTH: tuple[ModuleType, ModuleType] = (reference, compiled)
 ONE_GROUP: Words = np.zeros(0, dtype=np.int64)
 

@@ -40,7 +40,7 @@ def test_kernels_agree_and_are_the_sum_of_products(p: int, weighted: bool, more:
         for kernels in KERNELS:
             found = kernels.multiply_centred(**data, start=place.start, stop=place.stop)
             np.testing.assert_allclose(np.triu(found), np.triu(wanted), rtol=1e-12, atol=1e-12)
-        found = dense.multiply_centred(**data, place=place)
+        found = dense.multiply_centred(**data, run=place)
         np.testing.assert_allclose(np.triu(found), np.triu(wanted), rtol=1e-12, atol=1e-12)
 
 
@@ -91,7 +91,7 @@ def test_the_number_of_columns_chooses_the_kernel(monkeypatch: pytest.MonkeyPatc
     for columns, kernels in ((5, KERNELS[-1]), (6, reference)):
         data = given(50, columns, 0, True, False)
         wanted = kernels.multiply_centred(**data, start=0, stop=50)
-        found = dense.multiply_centred(**data, place=slice(0, 50))
+        found = dense.multiply_centred(**data, run=slice(0, 50))
         np.testing.assert_array_equal(found, wanted)
 
 

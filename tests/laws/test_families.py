@@ -188,3 +188,9 @@ class Smoothed(Bernoulli):
 def test_a_law_notices_a_family_that_breaks_it(law: Callable[[Any], None], member: Any) -> None:
     with pytest.raises(AssertionError):
         law(member)
+
+
+def test_the_mode_of_a_probability_is_where_the_density_is_infinite() -> None:
+    weight, total = np.array([1.5, 1.5, 2.0]), np.array([[1.0], [0.5], [1.0]])
+    modes = Bernoulli(0.5).prior_mode(weight, total).probability  # priors Beta(1, ½), Beta(½, 1), Beta(1, 1)
+    assert modes.tolist() == [1.0, 0.0, 0.5]

@@ -42,7 +42,7 @@ MODELS = {
 @pytest.fixture(params=[1, 40, 1 << 19])
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Chunks of one text each, of some, and of all."""
-    monkeypatch.setattr(module, "CHUNK", request.param)
+    monkeypatch.setattr(module, "CHUNK_BYTES", request.param)
     monkeypatch.setattr(module, "_SMALL_CHUNK", request.param)
     return int(request.param)
 

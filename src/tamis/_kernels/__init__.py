@@ -20,7 +20,7 @@ import numpy as np
 from tamis._kernels import reference
 from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.reference import KEEP, Floats, Indices, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 __all__ = [
     "KEEP",
@@ -53,7 +53,7 @@ _ONE_EACH: Floats = np.zeros(0)  # as weights: each row has the weight 1
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
 else:
-    _kernels = choose(reference, "tamis._kernels.compiled")
+    _kernels = choose_kernels(reference, "tamis._kernels.compiled")
 
 
 def span(values: Floats) -> tuple[Words, int, int]:

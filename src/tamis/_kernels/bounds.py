@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels import reference
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
-_kernels = choose(reference, "tamis._kernels.compiled")
+_kernels = choose_kernels(reference, "tamis._kernels.compiled")
 
 
 def refuse_outside(what: str, indices: NDArray[Any], size: int) -> None:

@@ -65,7 +65,7 @@ def span(values: Floats) -> tuple[Words, int, int]:
     count = threads.count_chunks(values.size)
     if count == 1:
         return bounds, *sums.span(values, bounds)
-    extents = np.empty((count, 3, m))
+    extents = np.empty((count, 3, m))  # of each chunk: largest and least magnitudes, and checks for NaN and ∞
     threads.run_in_turns(
         count,
         values.size,
@@ -175,8 +175,8 @@ def deposit_sparse(
     count = threads.count_chunks(values.size + groups * columns)
     if count == 1:
         return sums.deposit_sparse(indptr, indices, values, weights, group, groups, columns)
-    order = sums.sort_rows(group, groups, columns)
-    cuts = sums.cut_rows(indptr, order, count)
+    order = sums.sort_rows(group, groups, columns)  # by group; empty if the sums of all groups fit in a cache
+    cuts = sums.cut_rows(indptr, order, count)  # about the same number of entries in each chunk
 
     def add(start: int, stop: int, *target: *tuple[Words, Words, int, int | None]) -> tuple[int, int, int]:
         return sums.add_sparse(indptr, indices, values, weights, group, order, start, stop, *target)
@@ -250,7 +250,7 @@ def _sum_by_cell(
         if is_small or (words.min(initial=0) >= -HALF and words.max(initial=0) < HALF):
             return words, 0
         return _settle_in_place(np.concatenate([words, np.zeros_like(words)]), 0)
-    low, length = sums.find_window(values, weights, entries)
+    low, length = sums.find_window(values, weights, entries)  # of the words that hold all products exactly
     words = np.zeros((length, cells), dtype=np.int64)
     chunks.add_together(words, low)
     return _settle_in_place(words, low)

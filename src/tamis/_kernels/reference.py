@@ -187,7 +187,8 @@ def describe_moments(
     `columns`, one for each column. If `moments` is (4, cells + columns), the last columns are those of all
     groups together, and the fourth row is each mean minus that of all groups. The sums are converted exactly
     to sums about a float next to the mean, so that a large mean cancels no digits: the error is a few units
-    in the last place. Where the weight is 0, the mean is NaN and the fourth row is 0.
+    in the last place. Where the weight is 0, the mean is NaN (or infinite, if the sum of values is not 0),
+    and the fourth row is 0.
     """
     is_pooled = moments.shape[1] > weight.shape[1]
     if is_pooled:
@@ -281,7 +282,7 @@ def _cells(values: Floats, group: Words) -> Words:
 
 
 def _window(bounds: Words, bits: int) -> tuple[int, int]:
-    """`low`, and the number of words, for sums of up to 2**30 integers of so many bits with these bounds."""
+    """`low` and the number of words of sums of up to 2**30 numbers with these bounds, of `bits` bits each."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
 

@@ -21,7 +21,8 @@ Objective = Callable[[Array, NDArray[np.int64]], tuple[Array, Array]]
 # groups equal the prior mean up to a millionth, as with infinite strength, and floats can represent it.
 MOST_STRENGTH = 1e6
 LEAST_STRENGTH = 1e-6  # the smallest strength of a fitted prior
-# The prior probability of a category that no group has; or the number of events, if none occurred.
+# The prior mean of the probability of a category that no group has; for a rate, the number of events that is
+# assumed if none occurred.
 LEAST_MEAN = 1e-9
 
 _MAX_STEPS = 500  # 10 to 40 steps are usual; an objective that hardly changes takes more
@@ -30,7 +31,7 @@ _LONGEST_STEP = 2.0  # the largest change of a coordinate; if it is a logarithm,
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # times 1 + |value|: a smaller increase is ignored
 _CONVERGED = 1e-13  # times 1 + |value|: a problem whose gradient is not larger has converged
 _NOT_CONVERGED = 1e-6  # times 1 + |value|: a larger gradient at the end causes a warning
-_MAX_IDLE_STEPS = 3  # a problem stops after so many steps in a row without an increase beyond rounding
+_MAX_IDLE_STEPS = 3  # steps in a row without an increase beyond rounding, after which a problem stops
 
 
 def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> Array:

@@ -52,7 +52,7 @@ class BetaGeometric(Counting):
         return np.where(k == np.inf, 1.0, inside)
 
     def _log_ratio(self, successes: Array, failures: Array) -> Array:
-        """log p of so many successes and failures, in one given order."""
+        """log p of a given sequence of trials with these numbers of successes and failures."""
         return log_dirichlet_ratio(
             np.stack([self.a, self.b], axis=-1), np.stack([successes, failures], axis=-1)
         )

@@ -9,7 +9,7 @@ from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import Batches
 from tamis.engines.local import LocalShards
 from tamis.engines.opening import BatchShards, Request, is_source, open_shards
-from tamis.engines.parts import Part, finish, observe_part, observe_piece
+from tamis.engines.parts import Part, observe_part, observe_piece, require_all_shards
 from tamis.engines.summing import DatabaseShards, UnsupportedSumsError
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "Piece",
     "Request",
     "UnsupportedSumsError",
-    "finish",
     "is_source",
     "observe_part",
     "observe_piece",
     "open_shards",
+    "require_all_shards",
 ]

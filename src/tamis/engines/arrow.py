@@ -10,7 +10,7 @@ from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.tabular import ROWS, Layout, import_arrow
+from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
 
 _READAHEAD = 2  # batches that Arrow reads ahead: its default is 16, and memory grows with the number
 
@@ -32,7 +32,7 @@ def open_dataset(dataset: Any, request: Request) -> BatchShards[Batch]:
 
     def scan() -> Iterator[Any]:
         batches: Iterator[Any] = dataset.to_batches(
-            columns=layout.names, batch_size=ROWS, batch_readahead=_READAHEAD, fragment_readahead=1
+            columns=layout.names, batch_size=ROWS_PER_BATCH, batch_readahead=_READAHEAD, fragment_readahead=1
         )
         return batches
 
@@ -46,7 +46,7 @@ def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in layout.names)
 
     def query() -> Iterator[Any]:
-        batches: Iterator[Any] = iter(relation.project(names).to_arrow_reader(ROWS))
+        batches: Iterator[Any] = iter(relation.project(names).to_arrow_reader(ROWS_PER_BATCH))
         return batches
 
     return open_stream(query, layout, request)

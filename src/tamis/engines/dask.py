@@ -1,9 +1,9 @@
 """Dask arrays, data frames and bags → shards on the workers of Dask.
 
 A shard is a partition. Its statistic is computed where it is stored; statistics are added on the workers in a
-tree, and only the sum is sent back. Shards that are read several times are kept in the workers' memory. The
-posterior of each step is one task of the graph, on which all others depend. If a worker is lost, Dask repeats
-its tasks, and `Part` makes sure that each shard is counted once.
+tree, and only the sum is sent back. Shards that are read several times are kept in the workers' memory. In
+each step, the posterior is one task of Dask's graph of tasks, and all tasks that observe a shard depend on
+it. If a worker is lost, Dask repeats its tasks, and `Part` makes sure that each shard is counted once.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded, Piece
 from tamis.engines.iterables import read_batch
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, apply_to_piece, finish, observe_part
+from tamis.engines.parts import Part, apply_to_piece, observe_part, require_all_shards
 from tamis.extras import import_package
 from tamis.protocols import Statistic
 
@@ -38,7 +38,9 @@ class DaskShards(Generic[X]):
     def total(self, observe: Callable[[X], S | None], /) -> S:
         """Observe every shard where it is stored, and add the statistics in a tree."""
         delayed = _import_dask().delayed
-        given = delayed(_Constant(observe), pure=False)
+        given = delayed(
+            _Constant(observe), pure=False
+        )  # not pure: Dask need not hash the posterior for a name
         parts = [
             delayed(_observe)(given, number, name, shard)
             for number, (name, shard) in enumerate(zip(self.names, self.shards, strict=True))
@@ -46,7 +48,7 @@ class DaskShards(Generic[X]):
         while len(parts) > 1:
             parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
         part: Part[S] = self._compute(parts[0])
-        return finish(part, len(self.shards))
+        return require_all_shards(part, len(self.shards))
 
     def map(self, transform: Callable[[X], Y | None], /) -> "DaskShards[Y]":
         """Return shards to which `transform` is applied where they are stored."""
@@ -123,10 +125,10 @@ def _load(piece: Piece[X]) -> X:
 
 def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
     """Open an array, a data frame or a bag of Dask."""
-    kinds = {base.__name__ for base in type(data).__mro__}
-    if "Array" in kinds:
+    classes = {base.__name__ for base in type(data).__mro__}
+    if "Array" in classes:
         shards = _read_array(data, request)
-    elif "Bag" in kinds:
+    elif "Bag" in classes:
         shards = _read_bag(data, request)
     else:
         shards = _read_frame(data, request)
@@ -167,19 +169,22 @@ def _read_array(data: Any, request: Request) -> list[Any]:
 
 
 def _split_role(name: str, value: Any, data: Any) -> list[Any]:
-    """Split labels or weights into the same partitions as the rows; `name` is their argument of `fit`."""
-    kinds = {base.__name__ for base in type(value).__mro__}
-    if not kinds & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
+    """Return the partitions of labels or weights, which are those of the rows; raise if they differ.
+
+    `name` is their argument of `fit`. Arrays of known length are split anew where the rows are split.
+    """
+    classes = {base.__name__ for base in type(value).__mro__}
+    if not classes & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
             f"got {name} of type {type(value).__name__} beside rows of Dask, expected an array of Dask"
         )
-    if "Array" in kinds:
-        known = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
-        if known and value.shape[0] != data.shape[0]:
+    if "Array" in classes:
+        has_lengths = not (np.isnan(value.chunks[0]).any() or np.isnan(data.chunks[0]).any())
+        if has_lengths and value.shape[0] != data.shape[0]:
             raise ValueError(
                 f"got {name} of {value.shape[0]} values for {data.shape[0]} rows, expected one per row"
             )
-        if known:
+        if has_lengths:
             value = value.rechunk({0: data.chunks[0]})
         parts: list[Any] = value.to_delayed().ravel().tolist()
     else:

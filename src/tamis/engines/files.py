@@ -14,7 +14,7 @@ from typing import Any
 from tamis.engines.arrow import open_stream
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
-from tamis.engines.tabular import ROWS, Layout, import_arrow
+from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
 
 _SUFFIXES = {  # suffix: format, of which "arrow" and "stream" are the file and the stream of Arrow's IPC
     ".parquet": "parquet",
@@ -131,10 +131,11 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
-    """Yield tuples of consecutive row groups of a file, as many as do not exceed `_GROUP_BYTES` together."""
+    """Yield tuples of consecutive row groups of a file: at most `_GROUP_BYTES` bytes, or one larger group."""
     joined: list[int] = []
     size = 0
-    fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))  # of the columns, which are read
+    # The part of the columns that is read, as if all columns were of one size.
+    fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))
     for group in range(metadata.num_row_groups):
         bytes_read = int(metadata.row_group(group).total_byte_size * fraction)
         if joined and size + bytes_read > _GROUP_BYTES:
@@ -189,8 +190,8 @@ def _open_arrow(paths: list[Path], request: Request) -> BatchShards[Batch]:
             file = open_file(source)
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                for start in range(0, batch.num_rows, ROWS):
-                    yield batch.slice(start, ROWS)
+                for start in range(0, batch.num_rows, ROWS_PER_BATCH):
+                    yield batch.slice(start, ROWS_PER_BATCH)
 
     return _open_readers(paths, read, layout, request)
 

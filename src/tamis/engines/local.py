@@ -21,7 +21,7 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
-# So many finished statistics, and one more per thread, may wait for an earlier shard; they are small.
+# The finished statistics, besides one per thread, that may wait for an earlier shard; they are small.
 _MAX_WAITING = 16
 
 

@@ -1,4 +1,4 @@
-"""Encode a statistic as bytes of Arrow, to send it between processes; decoding runs only code of tamis.
+"""Encode a statistic as bytes of Arrow, to send it between processes; the bytes name only classes of tamis.
 
 The bytes are a stream of Arrow with one row per array,
 
@@ -15,7 +15,7 @@ and the schema's metadata holds the rest as JSON: a tree whose nodes are
     {"model": [class name, content]}       a fitted model, as in a file
     {"value": tree}                        anything else, as `persistence.values` packs it
 
-No module outside of tamis is imported.
+No other name in the bytes chooses what is imported or called, so that a process may decode bytes of another.
 """
 
 import json
@@ -66,7 +66,10 @@ def encode(statistic: object) -> bytes:
 
 
 def decode(content: bytes) -> Any:
-    """Return the statistic that `encode` wrote; raise ValueError for bytes that are no such stream."""
+    """Return the statistic that `encode` wrote.
+
+    Raise ValueError for bytes that are no stream of Arrow with these columns and a tree in JSON.
+    """
     pa = import_package("pyarrow", "a statistic that travels between processes")
     try:
         with pa.ipc.open_stream(content) as reader:

@@ -19,9 +19,9 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part(Generic[S]):
-    """The statistic of some shards; None if these have no rows."""
+    """The statistic of some shards, which is None if they have no rows."""
 
-    shards: frozenset[int]
+    shards: frozenset[int]  # the numbers of the shards
     statistic: S | None
 
     def __add__(self, other: "Part[S]") -> "Part[S]":
@@ -66,7 +66,7 @@ def observe_part(observe: Callable[[X], S | None], number: int, piece: Piece[X])
     return Part(frozenset((number,)), observe_piece(observe, piece))
 
 
-def finish(part: Part[S], shards: int) -> S:
+def require_all_shards(part: Part[S], shards: int) -> S:
     """Return the statistic of a part; raise unless it has all shards, 0 to `shards` − 1, and some rows."""
     if part.shards != frozenset(range(shards)):
         missing = sorted(frozenset(range(shards)) - part.shards)

@@ -27,7 +27,7 @@ from typing import Any, Generic, TypeVar
 from tamis.engines import spark_files, spark_tasks
 from tamis.engines.batches import Batch, Piece
 from tamis.engines.opening import Request
-from tamis.engines.parts import Part, finish
+from tamis.engines.parts import Part, require_all_shards
 from tamis.engines.spark_columns import read_head, select_columns
 from tamis.engines.spark_tasks import (
     KEPT_COLUMNS,  # of the rows of `observe_and_keep`: PART_COLUMNS, and a shard's path or content
@@ -87,7 +87,7 @@ class _Source:
             rows, self.count = _collect(parts, self.count)
         part: Part[Any] = spark_tasks.read_parts(rows)
         self.count = self.count or max(part.shards, default=-1) + 1
-        return finish(part, self.count)  # checks that the part has all shards
+        return require_all_shards(part, self.count)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -127,7 +127,7 @@ class _KeptSource:
             rows = self._observe_first(observe) if self.frame is None else self._observe_again(observe)
         part: Part[Any] = spark_tasks.read_parts(rows)
         origin.count = origin.count or max(part.shards, default=-1) + 1
-        return finish(part, origin.count)
+        return require_all_shards(part, origin.count)
 
     def _observe_first(self, observe: Callable[[Any], Any]) -> list[TaskRow]:
         origin, parent = self.origin, self.parent

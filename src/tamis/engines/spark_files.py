@@ -20,7 +20,7 @@ _ALIGNMENT = 64  # bytes: numbers are read in place, and must be aligned
 
 
 def name_kept() -> str:
-    """Return a new name for the shards of one `keep`, which no others have."""
+    """Return a new name for the folders of the shards that one call of `keep` keeps."""
     return f"tamis-{uuid.uuid4().hex}"
 
 
@@ -62,7 +62,7 @@ class KeptWriter:
         return self._end
 
     def abandon(self) -> Iterator[list[Any]]:
-        """Remove the file; return the parts of each chunk that was written to it."""
+        """Remove the file; return the parts of each chunk that was written completely."""
         with suppress(OSError):
             self._file.close()
         chunks = list(_read_chunks(self._partial, self._end))

@@ -8,7 +8,7 @@ from tamis.engines.opening import Request
 from tamis.extras import import_package
 
 _NO_VALUES = "no values"  # describes the type of an all-null column, which is compatible with any type
-ROWS = 1 << 16  # rows per batch, where a source is read as a stream
+ROWS_PER_BATCH = 1 << 16  # rows per batch, where a source is read as a stream
 
 
 def import_arrow(module: str = "pyarrow") -> Any:

@@ -67,7 +67,7 @@ class Bernoulli(ProbabilityFamily):
         return total[..., 0], weight - total[..., 0]
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
-        """A prior of `strength` pseudo-observations of 0, and as many of 1."""
+        """A prior of `strength` pseudo-observations of 0, and `strength` of 1."""
         return np.full(weight.shape, 2.0 * strength), np.full(total.shape, float(strength))
 
     def is_possible(self, weight: Array, total: Array) -> NDArray[np.bool_]:

@@ -120,7 +120,7 @@ class RateFamily(ScalarFamily):
         )
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        """The mode of the prior: 0 where the shape is below 1, and the density infinite at 0."""
+        """The mode of the prior: 0 where the shape is at most 1 (below 1, the density at 0 is infinite)."""
         shape, rate = self._gamma_pair(weight, total)
         return self._with_rate(np.maximum(shape - 1.0, 0.0) / rate)
 
@@ -164,7 +164,10 @@ class ProbabilityFamily(ScalarFamily):
         return log_dirichlet_ratio(np.stack([a, b], axis=-1), np.stack([successes, failures], axis=-1))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
-        """The mode of the prior: 0 or 1 if the density is infinite there; ½ if it is uniform."""
+        """The mode of the prior: 0 or 1 if the density is largest there; ½ if it is uniform.
+
+        Raise ValueError if it is infinite at both.
+        """
         a, b = self._beta_pair(weight, total)
         if ((a < 1) & (b < 1)).any():
             raise ValueError(
@@ -173,8 +176,9 @@ class ProbabilityFamily(ScalarFamily):
             )
         successes, failures = np.maximum(a - 1.0, 0.0), np.maximum(b - 1.0, 0.0)
         trials = successes + failures
+        end = np.where(a == b, 0.5, np.where(a > b, 1.0, 0.0))  # if neither a nor b is above 1
         return self._with_probability(
-            np.where(trials > 0, successes / np.where(trials > 0, trials, 1.0), 0.5)
+            np.where(trials > 0, successes / np.where(trials > 0, trials, 1.0), end)
         )
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:

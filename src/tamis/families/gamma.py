@@ -20,7 +20,8 @@ class Gamma(RateFamily):
     """A positive number of mean shape / rate, whose standard deviation is its mean / √shape.
 
     The shape is given and never inferred. With a shape of 1 this is the exponential family; with a whole
-    shape, the time until that many events. (The gamma distribution as a prior is `tamis.conjugate.Gamma`.)
+    shape k, it is the time until the k-th event of a Poisson process. (The gamma distribution as a prior is
+    `tamis.conjugate.Gamma`.)
 
     >>> claims = Gamma(shape=2).fit(Gamma(shape=2).observe([300.0, 100.0, 800.0]))
     >>> float(claims.rate), round(float(claims.density(400.0)), 6)

@@ -13,13 +13,13 @@ from tamis.arrays import Array
 from tamis.families.family import freeze_parameter, log_or_minus_infinity
 
 _LARGEST_ERROR = 1e-6  # probabilities whose sum differs more from 1 are refused; those of float32 differ less
-_ROUNDING = 1e-12  # smaller differences from 1, or below 0, are rounding errors
+_ROUNDING = 1e-12  # a smaller difference of a sum from 1, or of a probability below 0, is a rounding error
 
 
 def check_probabilities(probabilities: ArrayLike) -> Array:
     """Return the probabilities (..., categories); raise unless they are at least 0 and sum to 1.
 
-    A sum that differs from 1 by less than 1e-6, as that of float32 does, is corrected.
+    If the sum differs from 1 by at most 1e-6, as that of float32 numbers may, the result is divided by it.
     """
     p = freeze_parameter(probabilities, "probabilities")
     if p.ndim == 0 or p.shape[-1] == 0:

@@ -1,6 +1,7 @@
 """Check that the parts of a statistic are consistent: that their shapes, names and types agree.
 
-Compiled kernels read memory by these shapes, so statistics from files and Arrow tables are checked first.
+Compiled kernels read as much memory as the shapes say, so statistics from files and Arrow tables are checked
+before kernels get them.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ from tamis.stats.keys import Keys
 from tamis.stats.moments import Moments
 from tamis.stats.tally import Tally
 
-# The parameters of a prior or of a family's member may be broadcast to at most so many numbers (8 MB), or to
-# the size of the largest parameter.
+# The largest number of numbers (8 MB) to which the parameters of a prior or of a family's member may be
+# broadcast together; if one parameter is larger, its size is the limit.
 _MAX_NUMBERS = 1 << 20
 
 
@@ -44,7 +45,10 @@ def refuse_inconsistent(cls: type, parameters: dict[str, Any]) -> None:
 
 
 def _is_consistent_exact(words: Any, low: Any) -> bool:
-    """Return whether the words are settled (see `_kernels.reference`), so that no kernel overflows."""
+    """Return whether each digit is in the range of settled words, so that no kernel overflows.
+
+    See `_kernels.reference`; words with leading or trailing zeros, which are not settled, are accepted.
+    """
     if not isinstance(words, np.ndarray) or words.dtype != np.int64 or not words.ndim or not len(words):
         return False
     digits, last = words[:-1], words[-1]
@@ -119,7 +123,7 @@ def _is_consistent_joint(parts: Any) -> bool:
 
 
 def _length_matches(names: Keys | None, part: Exact, axis: int = 0) -> bool:
-    """Return whether the axis has as many entries as there are names; True without names."""
+    """Return whether the length of the axis is the number of names; True without names."""
     return names is None or (len(part.shape) > 0 and part.shape[axis] == len(names))
 
 

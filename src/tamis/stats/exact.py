@@ -87,7 +87,7 @@ class Exact:
         return cls.from_words(words.reshape(length, *shape), low)
 
     @staticmethod
-    @lru_cache(maxsize=4)  # rows that are observed one by one share the same object
+    @lru_cache(maxsize=4)  # statistics of single rows, observed one by one, share the same object
     def count(number: int, shape: tuple[int, ...]) -> "Exact":
         """Make sums that are all equal to an integer of at least 0 and below 2**63."""
         return Exact.from_words(np.full((1, *shape), number, dtype=np.int64), 0)
@@ -108,16 +108,16 @@ class Exact:
 
     @property
     def value(self) -> Floats:
-        """The numbers rounded to float64."""
+        """The numbers rounded to float64; ∞ or −∞ for a number beyond its range."""
         if self.low == 0 and len(self.words) == 1:  # counts: a word is a float
             return np.asarray(self.words[0], dtype=np.float64)
         return self.pair[0]
 
     @property
     def pair(self) -> tuple[Floats, Floats]:
-        """The numbers rounded to float64, and the remainders; their sum has a relative error of 2**-105.
+        """The numbers rounded to float64, and the remainders; their sum has a relative error up to 2**-105.
 
-        Numbers below about 2**-968 have less precise remainders.
+        Numbers below about 2**-968 have less precise remainders, and those beyond the range of float64 none.
         """
         high, rest = _kernels.read(self.flat_words, self.low)
         return high.reshape(self.shape), rest.reshape(self.shape)

@@ -21,6 +21,8 @@ from tamis.arrays import encode
 class Keys(Sequence[Hashable]):
     """Distinct values in ascending order; if they cannot all be compared, by type, numbers first.
 
+    Values of one type are then sorted by value or, if some of them cannot be compared, all by repr.
+
     Values that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
     >>> Keys.of(["spam", "ham", "spam"])[0]
@@ -38,7 +40,7 @@ class Keys(Sequence[Hashable]):
 
     @classmethod
     def encode(cls, values: object) -> tuple["Keys", NDArray[np.int64]]:
-        """Return the same as `of`, but with the index -1 for a missing value."""
+        """Return the distinct values, and for each value its index among them; -1 for a missing one."""
         return cls._sort(*encode(values, missing=True))
 
     @classmethod

@@ -31,8 +31,9 @@ Form = Literal["full", "diagonal", "none"]
 
 # `observe_columns` sorts tiles of 4,096 rows by group, which is slow for few rows per group in a tile.
 _MIN_ROWS, _MAX_GROUPS = 256, 64
-# `observe` reads rows once if they are at least so many values, and their sums by group stay in the cache.
-_MIN_CELLS, _MAX_CELLS = 1 << 14, 1 << 12
+# `observe` reads rows once if they have at least _MIN_VALUES values, and if there are at most _MAX_SUMS sums
+# (one for each column and group), which stay in the cache.
+_MIN_VALUES, _MAX_SUMS = 1 << 14, 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,8 @@ class Moments(Sums):
         rounded; the scatter then has a relative error below 1e-12. `exact=True` avoids the rounding, and
         takes about six times as long for many rows. The products of at most 65,536 values (16,384 if there
         are weights), of at most 16 rows per label on average, and of outliers (`tamis.stats.outliers`) are
-        never rounded. `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
+        never rounded. (With weights, products below 1e-290 are: their rounding errors underflow.)
+        `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -107,9 +109,9 @@ class Moments(Sums):
     def observe_columns(cls, columns: list[Floats], by: Labels | None = None) -> Self | None:
         """Sum columns (n,), each an array of its own, in one pass without a copy of the rows.
 
-        The result equals that of `observe` in the diagonal form. None if there are so few rows, or so many
-        labels, that this is no faster, or if a value is not finite or too large to be squared, so that
-        `observe` will raise or leave NaN out.
+        The result equals that of `observe` in the diagonal form. None if this would be no faster (fewer than
+        256 rows per label, or more than 64 labels), if there is not one label per row, or if a value is not
+        finite or too large to be squared, so that `observe` will raise or leave NaN out.
         """
         keys, group = (None, None) if by is None else (by.keys, by.group)
         groups, n = 1 if keys is None else len(keys), len(columns[0])
@@ -127,11 +129,11 @@ class Moments(Sums):
         Return None in the cases of `observe_columns`, or if there is not one label per row.
         """
         n, d = values.shape
-        if values.size < _MIN_CELLS:
+        if values.size < _MIN_VALUES:
             return None
         labels = by if by is None or isinstance(by, Labels) else Labels.of(by)
         groups = 1 if labels is None else len(labels.keys)
-        if n < _MIN_ROWS * groups or groups * d > _MAX_CELLS:
+        if n < _MIN_ROWS * groups or groups * d > _MAX_SUMS:
             return None
         if labels is not None and len(labels) != n:
             return None

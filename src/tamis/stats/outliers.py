@@ -1,7 +1,7 @@
 """rows → whether each row is an outlier in its group.
 
-A sum of products in floats has rounding errors in proportion to its largest terms. While these stay in the
-sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
+A sum of products in floats has rounding errors in proportion to its largest terms. While the terms stay in
+the sum, the relative error is small; after they are subtracted, it is large. So rows whose w (x − median)² is
 very large for their group are found here, and `products` sums them exactly. Which rows are chosen affects
 only the rounding errors of a sum.
 """
@@ -15,8 +15,8 @@ from tamis.stats.rows import Rows
 Flags = NDArray[np.bool_]
 
 _FAR = 256.0  # times the lower quartile of |x − median|: about 80 standard deviations of a normal column
-_FEW = 16  # if at most so many rows of a column differ from the median, all of them are outliers
-_FEW_SAMPLED = 2  # if at most so many rows of a sample differ from the median, all of them may be outliers
+_FEW = 16  # if no more rows of a column than this differ from the median, all of them are outliers
+_FEW_SAMPLED = 2  # if no more rows of a sample than this differ from the median, all of them may be outliers
 _MIN_SAMPLE, _MAX_SAMPLE = 8, 64  # rows sampled per group
 _SAMPLING = 16  # between these limits, one of every 16 rows is sampled
 
@@ -78,7 +78,10 @@ def _choose_places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _exceed_scale(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> Flags:
-    """Return whether squares exceed those that so many rows within `_FAR` times the scale can have."""
+    """Return whether squares exceed the largest sum that rows within `_FAR` times the scale can have.
+
+    `squares` and `scale` are (..., d); `sizes` are the numbers of rows, and broadcast with them.
+    """
     return np.asarray(squares > np.square(_FAR * scale) * sizes)
 
 
@@ -110,8 +113,8 @@ def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> 
 def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
     """Return the median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
 
-    The quartile is 0 if so few deviations are nonzero that all of them may be outliers; then `find_outliers`
-    reads the column completely, if any of its squares is not 0.
+    The quartile is 0 if at most `_FEW_SAMPLED` deviations are nonzero, which may all be outliers; then
+    `find_outliers` reads the column completely, if any of its squares is not 0.
     """
     values, roots = sample  # as of `_sample`
     count = values.shape[1]

@@ -29,10 +29,11 @@ _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 *
 # a kernel takes a whole array if one thread does all: threads wait for each other between calls.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
-_FEW = 16  # for at most so many rows per group, exact sums of products are faster than those about the mean
-# At most so many values are summed exactly, which takes twice as long: 2 ms for 3,000 rows of 20 columns.
+_FEW = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
+# Up to this number of values, products are summed exactly, which takes twice as long: 2 ms for 3,000 rows of
+# 20 columns. A weighted value counts as four, because its exact sums take four times as long.
 _SMALL = 1 << 16
-_WEIGHTED = 4  # a weighted value counts as so many: its exact sums take four times as long
+_WEIGHTED = 4
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
 _STACK = 64  # blocks whose sums of products one call of a kernel adds
 _MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow
@@ -123,15 +124,15 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
     chunks: list[tuple[Exact, Floats] | None] = [None] * -(-n // step)
 
     def sum_chunk(k: int) -> None:
-        place = slice(k * step, min((k + 1) * step, n))
+        run = slice(k * step, min((k + 1) * step, n))
         if isinstance(rows, list):
-            columns = [column[place] for column in rows]
+            columns = [column[run] for column in rows]
             sums, largest, nonfinite = _kernels.deposit_columns(columns, power=1)
             if nonfinite < 0 and can_square(largest):
-                blocks = dense.multiply_blocks(columns, centre, slice(0, place.stop - place.start), _BLOCK)
+                blocks = dense.multiply_blocks(columns, centre, slice(0, run.stop - run.start), _BLOCK)
                 chunks[k] = Exact(*sums[0]), blocks
         else:
-            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[place], centre, _BLOCK)
+            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[run], centre, _BLOCK)
             if is_finite and can_square(largest):
                 chunks[k] = Exact(*sums[0]), blocks
 

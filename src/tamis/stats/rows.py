@@ -1,6 +1,6 @@
 """Data → checked rows with weights, grouped by label, and exact sums over them.
 
-Every `observe` of this package reads its data here.
+Statistics read their data here, except where a faster kernel checks and sums rows at once.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,10 @@ _BLOCK = 1 << 16  # values whose weighted products are in memory at a time
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """n rows of d finite values; each row has a weight (1 if not given) and a group (one if not given)."""
+    """n rows of d finite values, with a weight and a group each.
+
+    Without weights, each row has the weight 1; without labels, all rows are one group.
+    """
 
     table: Matrix  # (n, d)
     bounds: Words  # (2, d): the largest and the smallest exponent of each column (`_kernels.span`)
@@ -144,7 +147,7 @@ class Rows:
         return total
 
     def sort_by_group(self) -> tuple[NDArray[np.int64] | None, list[int]]:
-        """Return the indices that sort rows by group (None without groups), and the groups' boundaries."""
+        """Return the indices that sort rows by group (None without labels), and the groups' boundaries."""
         if self.group is None:
             return None, [0, len(self.values)]
         counts = np.bincount(self.group, minlength=self.groups)

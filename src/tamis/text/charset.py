@@ -42,9 +42,7 @@ _ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared 
 _HEAD = 1 << 16
 _SAMPLE = 1500  # bytes of non-ASCII words that are decoded in each guessed encoding; more change no guess
 _CP1252_LOG_ODDS = 3.0  # nats: cp1252 is 20 times as frequent as any other encoding but UTF-8
-_MIN_VALID_RATIO = (
-    2  # words are UTF-8 if the ratio of valid non-ASCII characters to invalid ones is above this
-)
+_MIN_VALID_RATIO = 2  # words are UTF-8 if they have over twice as many valid non-ASCII characters as invalid
 
 # The cost, in nats, of a character beyond ASCII that is not a letter. A letter costs 2 to 4 in its own
 # language, and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and

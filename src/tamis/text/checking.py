@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 
-MAX_LENGTH = (
-    1000  # the largest number of words or characters per phrase: each length takes a pass over the text
-)
+# The largest number of words or characters per phrase, because each length takes a pass over the text.
+MAX_LENGTH = 1000
 
 
 def check_integer(name: str, given: object, least: int, most: int | None = None) -> int:

@@ -18,9 +18,9 @@ from tamis.text.charset import guess, to_utf8
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
 
-# Bytes per chunk, and the size to which chunks grow if their lexicons are merged: large enough that the
-# overhead does not matter, and small enough that memory holds several chunks.
-CHUNK, LARGE = 1 << 21, 1 << 23
+# The size of a chunk, and that to which chunks grow if their lexicons are merged: large enough that the
+# overhead per chunk does not matter, and small enough that memory holds several chunks.
+CHUNK_BYTES, MERGED_CHUNK_BYTES = 1 << 21, 1 << 23
 
 
 class Corpus(NamedTuple):
@@ -62,7 +62,7 @@ def _encode(document: str | bytes) -> bytes:
 
 
 def read_corpora(
-    documents: Any, encoding: str | None = None, chunk: int = CHUNK, most: int = 0
+    documents: Any, encoding: str | None = None, chunk: int = CHUNK_BYTES, most: int = 0
 ) -> Iterator[Corpus]:
     """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 

@@ -19,8 +19,8 @@ from tamis.stats import Keys
 from tamis.text.alphabet import Digit, Fold, Unspaced
 from tamis.text.checking import check_integer, check_range, count_texts, is_share
 from tamis.text.corpus import (
-    CHUNK,
-    LARGE,
+    CHUNK_BYTES,
+    MERGED_CHUNK_BYTES,
     Corpus,
     DecodeError,
     Input,
@@ -44,8 +44,8 @@ from tamis.text.vocabulary import (
 from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
-_MIN_CHUNK = 1 << 16  # bytes: chunks are no smaller, however many tokens a text has
-_OURS: Final = {  # parameters that scikit-learn does not have, with their defaults
+_MIN_CHUNK = 1 << 16  # bytes: chunks are not made smaller, however many tokens a word has
+_OWN_DEFAULTS: Final = {  # of parameters that scikit-learn's vectorizers do not have
     "fold": "case",
     "unspaced": "pairs",
     "digits": "keep",
@@ -132,7 +132,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     ngram_range : the least and the largest number of words or characters per token; None for pairs only
     pairs : the largest distance of two words that also make a token (sparse orthogonal bigrams), with a star
         for each word that is skipped: "send money", "send * mary"
-    form : "vocabulary" learns its columns from texts; "hashed" has `n_features` columns and learns nothing
+    form : "vocabulary" learns its columns from texts; "hashed" has `n_features` columns, and learns at most
+        their names
     vocabulary : a list of terms in the order of their columns, or a mapping from terms to columns, if the
         columns are not to be learned
     alternate_sign : whether hashed columns are signed, so that tokens that share a column cancel, not add
@@ -246,7 +247,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         merger, kept = ChunkMerger(), []
         documents = np.zeros(classes, dtype=np.int64)
         n_texts = 0
-        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=LARGE)):
+        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=MERGED_CHUNK_BYTES)):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[n_texts : n_texts + n]
             n_texts += n
@@ -324,14 +325,17 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_analyzer()(text)
 
     def read_chunks(
-        self, X: object, reader: Reader, chunk: int = CHUNK, most: int = 0
+        self, X: object, reader: Reader, chunk: int = CHUNK_BYTES, most: int = 0
     ) -> Iterator[Corpus | Tokenized]:
-        """Read the texts in chunks of about `chunk` bytes, or less if a text has many tokens."""
-        weight, source = reader.weight, self._make_source()
-        least, most = max(min(_MIN_CHUNK, chunk), chunk // weight), most // weight
+        """Read the texts in chunks of about `chunk` bytes, which grow up to `most` if that is more.
+
+        Both are divided by the number of tokens per word, but `chunk` is not made less than 64 KB.
+        """
+        tokens_per_word, source = reader.tokens_per_word, self._make_source()
+        size, most = max(min(_MIN_CHUNK, chunk), chunk // tokens_per_word), most // tokens_per_word
         if isinstance(reader, CustomAnalyzer):
-            return reader.read_chunks(X, source, least, most)
-        return read_corpora(source.open(X), self.encoding, least, most)
+            return reader.read_chunks(X, source, size, most)
+        return read_corpora(source.open(X), self.encoding, size, most)
 
     def _make_source(self) -> Source:
         return Source(self.input, self.encoding, self.decode_error)
@@ -446,20 +450,20 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             "pairs": self.pairs,
             "stop_words": stop_words(self.stop_words),
         }
-        ours = {name: getattr(self, name) for name in _OURS}
+        own = {name: getattr(self, name) for name in _OWN_DEFAULTS}
         for name, reason in self._find_unused():
             warnings.warn(f"{name} is not used, because {reason}: leave it out", stacklevel=4)
         if not self._needs_python():
-            return Tokenizer(**shared, **ours | {"fold": self._choose_fold()})
-        for name, default in _OURS.items():
-            if ours[name] != default:
+            return Tokenizer(**shared, **own | {"fold": self._choose_fold()})
+        for name, default in _OWN_DEFAULTS.items():
+            if own[name] != default:
                 raise ValueError(
-                    f"got {name}={ours[name]!r} with a pattern or function of your own, expected "
+                    f"got {name}={own[name]!r} with a pattern or function of your own, expected "
                     f"{default!r}: such texts are read by lowercase, strip_accents and the pattern or "
                     "function alone"
                 )
-        own = ("preprocessor", "tokenizer", "token_pattern", "lowercase", "strip_accents")
-        return CustomAnalyzer(**shared, **{name: getattr(self, name) for name in own})
+        others = ("preprocessor", "tokenizer", "token_pattern", "lowercase", "strip_accents")
+        return CustomAnalyzer(**shared, **{name: getattr(self, name) for name in others})
 
     def _find_unused(self) -> list[tuple[str, str]]:
         """Return the parameters that the others make useless, each with the reason."""

@@ -80,7 +80,7 @@ class CustomAnalyzer:
         _ = self._analyze  # raises for an invalid pattern
 
     @property
-    def weight(self) -> int:
+    def tokens_per_word(self) -> int:
         """The approximate number of tokens per word of a text."""
         least, most = self.ngram_range or (1, 0)
         return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)

@@ -12,10 +12,9 @@ from tamis._kernels.text import Int64s
 from tamis.text.lexicon import ColumnSigns, Lexicon, PackedTexts
 from tamis.text.tokenizer import LexiconCounts
 
-_MIN_INT32 = -(
-    2**31
-)  # its absolute value is no 32-bit integer, so scikit-learn computes its column otherwise
-_TOKENS_PER_NAME = 4  # so many tokens are remembered per column that gets a name; rarer tokens are dropped
+# The absolute value of this hash is no 32-bit integer, so scikit-learn computes its column in another way.
+_MIN_INT32 = -(2**31)
+_TOKENS_PER_NAME = 4  # tokens that are remembered per column that gets a name; rarer tokens are dropped
 _MAX_NAMES = 1 << 24  # the largest number of columns that get names: they take about 1 GB
 
 
@@ -48,9 +47,10 @@ def refuse_many_names(width: int) -> None:
 
 
 class Hashed:
-    """`width` columns by hash; if `signed`, half of the tokens are subtracted.
+    """`width` columns by hash; if `signed`, about half of the tokens are subtracted.
 
-    At most `limit` columns are named after their tokens, those of the most frequent tokens.
+    At most `limit` columns are named after their tokens: those of the tokens that `remember` counted most
+    often. It forgets rare tokens in between, so counts may be too small.
     """
 
     def __init__(self, width: int, signed: bool, limit: int = 0) -> None:

@@ -94,7 +94,7 @@ _END_OF_LATIN, _LETTERS_PER_OTHER = 0x370, 4
 # or the reverse, with the probability _SWITCH.
 _FOREIGN, _MIXED, _SWITCH = 1 / 40, ("ja", "ko", "zh"), 0.01
 _DOUBT = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
-_SAMPLE = 1 << 14  # at most so many characters are read: they suffice for any language
+_SAMPLE = 1 << 14  # the first characters of a text that are read: they suffice for any language
 _ADDRESSES = re.compile(r"(?:://|www\.|@)\S*")  # addresses are in no language
 _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scripts count as letters
 
@@ -145,21 +145,21 @@ def languages(text: str | bytes, top: int = 3) -> dict[str, float]:
     """
     if top < 1:
         raise ValueError(f"got top={top}, expected at least 1")
-    known = load_model()
+    model = load_model()
     columns = find_columns(text if isinstance(text, str) else decode(text))
-    probabilities = np.exp(log_probabilities(columns, known))
+    probabilities = np.exp(log_probabilities(columns, model))
     if not len(probabilities):
         return {}
     best = np.argsort(-probabilities, kind="stable")[:top]
-    return {known.languages[k]: float(probabilities[k]) for k in best}
+    return {model.languages[k]: float(probabilities[k]) for k in best}
 
 
-def log_probabilities(columns: NDArray[np.int64], known: Model) -> NDArray[np.float64]:
+def log_probabilities(columns: NDArray[np.int64], model: Model) -> NDArray[np.float64]:
     """Return the log-probability of each language, given a text's columns; empty if no script is known."""
-    if not known.counts[columns[columns < SCRIPTS]].any():
+    if not model.counts[columns[columns < SCRIPTS]].any():
         return np.zeros(0)
     distinct, times = np.unique(columns, return_counts=True)
-    scores: NDArray[np.float64] = times.astype(np.float64) @ known.logs[distinct].astype(np.float64)
+    scores: NDArray[np.float64] = times.astype(np.float64) @ model.logs[distinct].astype(np.float64)
     scores *= SHARPNESS / len(columns) ** DAMPING
     scores -= scores.max()
     scores -= np.log(np.exp(scores).sum())
@@ -238,35 +238,35 @@ def find_least_cost(text: str, among: Sequence[str]) -> float:
     letters that of their script, whose letters are equally likely. Unlike the overlapping n-grams of
     `languages`, this is a probability of the text, so that texts of unequal length can be compared.
     """
-    known = load_model()
+    model = load_model()
     codes = read_letters(text)
     if len(codes) < 3:  # no letters
         return 0.0
-    rows = np.array([known.languages.index(code) for code in among])
+    rows = np.array([model.languages.index(code) for code in among])
     (single, _), (double, _) = hash_ngrams(codes, 2, WIDTH)
     positions = np.flatnonzero(codes)
     script = find_scripts(codes[positions])
     letters_per_script = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
-    letters_per_language = known.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
+    letters_per_language = model.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
     # p: (letters, languages), first of a letter by its script, then of the letter, then given the one before.
     p = (
-        (known.counts[script][:, rows] + _DOUBT / SCRIPTS)
+        (model.counts[script][:, rows] + _DOUBT / SCRIPTS)
         / (letters_per_language + _DOUBT)
         / letters_per_script
     )
-    p = (known.counts[single[positions]][:, rows] + _DOUBT * p) / (letters_per_language + _DOUBT)
+    p = (model.counts[single[positions]][:, rows] + _DOUBT * p) / (letters_per_language + _DOUBT)
     # The number of words was not counted: a word has about five letters.
     previous = np.where(
         (codes[positions - 1] == 0)[:, None],
         letters_per_language / 5,
-        known.counts[single[positions - 1]][:, rows],
+        model.counts[single[positions - 1]][:, rows],
     )
     # Some of the counts are of other pairs with the same hash.
-    pairs = np.minimum(known.counts[double[positions - 1]][:, rows], previous)
+    pairs = np.minimum(model.counts[double[positions - 1]][:, rows], previous)
     p = (pairs + _DOUBT * p) / (previous + _DOUBT)
     mixed = np.array([code in _MIXED for code in among])
     latin = codes[positions] < 128
-    p = np.where(latin[:, None] & (mixed | (known.counts[0, rows] > 0)), np.maximum(p, _FOREIGN), p)
+    p = np.where(latin[:, None] & (mixed | (model.counts[0, rows] > 0)), np.maximum(p, _FOREIGN), p)
     switched = (latin != (codes[positions - 1] < 128)) & (codes[positions - 1] != 0)
     p = np.where(switched[:, None] & mixed, _SWITCH * p, p)
     return float(-np.log(p).sum(axis=0).max())

@@ -186,7 +186,10 @@ class Lexicon:
         )
 
     def argsort(self) -> Int64s:
-        """Return the order of the entries by name. A space and a star sort before all characters of words."""
+        """Return the order of the entries by name.
+
+        Where phrases have several words, a space and a star sort before all characters of words.
+        """
         order = get_token_texts(self.tokens).argsort()
         if len(self.phrase_sets) == 1 and self.phrase_sets[0].is_all_single_tokens(self.n_tokens):
             return order

@@ -1,7 +1,8 @@
-"""Fit a model to a stream of texts and labels, by sums per class, in one pass and in bounded memory.
+"""Fit a model to a stream of texts and labels, by sums per class, in one pass.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
-released.
+released. So the memory depends on the number of classes, and of hashed columns or of distinct tokens, not on
+the number of texts.
 """
 
 import time
@@ -17,7 +18,7 @@ from tamis._kernels import text as kernels
 from tamis._kernels.text import Indices, Int64s, Rows
 from tamis.progress import Line
 from tamis.stats import Exact, Keys, Tally
-from tamis.text.corpus import CHUNK, LARGE, Corpus
+from tamis.text.corpus import CHUNK_BYTES, MERGED_CHUNK_BYTES, Corpus
 from tamis.text.counts import TokenCounts
 from tamis.text.custom import Tokenized
 from tamis.text.hashing import Hashed
@@ -115,7 +116,7 @@ def _read_chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_colu
             labels.append(pair[1])
             yield pair[0]
 
-    chunk, most = (_SMALL_CHUNK, 0) if has_columns else (CHUNK, LARGE)
+    chunk, most = (_SMALL_CHUNK, 0) if has_columns else (CHUNK_BYTES, MERGED_CHUNK_BYTES)
     for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, most):
         # `documents` has read no more pairs than this chunk has texts.
         yield Chunk(corpus, labels[: len(corpus)])

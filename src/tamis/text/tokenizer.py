@@ -29,7 +29,7 @@ class Reader(Protocol):
     """The protocol of readers of tokens: `Tokenizer` uses compiled kernels, `CustomAnalyzer` is in Python."""
 
     @property
-    def weight(self) -> int:
+    def tokens_per_word(self) -> int:
         """The approximate number of tokens per word of a text."""
 
     def tokens(self, document: Any, /) -> list[str]:
@@ -96,7 +96,7 @@ class Tokenizer:
             )
 
     @property
-    def weight(self) -> int:
+    def tokens_per_word(self) -> int:
         """The approximate number of tokens per word of a text."""
         least, most = self.ngram_range or (1, 0)
         return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)

@@ -163,7 +163,7 @@ class ChunkMerger:
     """Merges the lexicons of chunks into one, and adds their sums (classes, entries).
 
     Later chunks may have more classes. Chunks are in memory until they are merged. If `merge(always=False)`
-    follows each `add`, the memory depends on the number of entries, not on that of the documents.
+    follows each `add`, the memory depends on the number of entries, not on the number of documents.
     """
 
     def __init__(self) -> None:
@@ -180,8 +180,8 @@ class ChunkMerger:
     def merge(self, always: bool = True) -> list[Int64s]:
         """Merge the chunks; return the new numbers of each chunk's entries, an array per chunk.
 
-        If chunks were merged before, the first array has the new numbers of the entries that they had then.
-        Without `always`, chunks are merged only if they are large enough; otherwise [] is returned.
+        If chunks were merged before, their merged lexicon is the first one, and has the first array. Without
+        `always`, chunks are merged only if they are large enough; otherwise [] is returned.
         """
         size = sum(len(rows.indices) for sums in self.sums for rows in sums if rows is not None)
         size += sum(map(len, self.lexicons))

@@ -39,7 +39,7 @@ class Counts(NamedTuple):
     """Sparse rows of numbers, with sorted, distinct columns and no zeros. They must not be written to."""
 
     matrix: Any  # csr_array (n, d) of float64; it may share memory with the caller's rows
-    dtype: np.dtype[Any]  # of the result
+    dtype: np.dtype[Any]  # of the weighted rows: float32 if the caller's rows are, else float64
 
     @classmethod
     def of(cls, data: object, negative: bool = False) -> "Counts":
@@ -353,7 +353,7 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     """Counts times the rarity of their columns: scikit-learn's TfidfTransformer that can also unlearn rows.
 
     It learns the number of rows, and the number of rows that have each column. The weights are computed from
-    these when they are needed, so parameters may be set after `fit`. `partial_fit` of parts, in any order,
+    the two when they are needed, so parameters may be set after `fit`. `partial_fit` of parts, in any order,
     has the same result as `fit`, to the bit.
 
     >>> weights = TfIdf(idf="plain", norm=None).fit([[1, 1], [1, 0]])

@@ -7,7 +7,7 @@ decides, because the two round differently, and rows must be subtracted by the i
 from tamis import _kernels
 from tamis._kernels.dense import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_responsible"]
 
@@ -15,38 +15,37 @@ __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_respons
 # columns; for more columns BLAS is as fast.
 _MAX_COLUMNS = 512
 
-_compiled = choose(reference, "tamis._core.dense")
-_sums = choose(reference, "tamis._core.sums")
+# Where there is no core, both are the reference.
+_matrix_kernels = choose_kernels(reference, "tamis._core.dense")
+_sum_kernels = choose_kernels(reference, "tamis._core.sums")
 
 
 def multiply_centred(
     values: Floats,
     centre: Floats,
-    place: slice,
+    run: slice,
     order: Words | None = None,
     weights: Floats | None = None,
     extra: Floats | None = None,
 ) -> Floats:
     """Return Σ w (x − c)(x − c)ᵀ of some rows (d, d); only the upper triangle is valid.
 
-    The rows are those of the slice `place` or, if `order` (n,) is given, of the indices order[place]. A row
-    is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
+    The rows are the run of consecutive ones at `run` or, if `order` (n,) is given, those at the indices
+    order[run]. A row is one of `values` (n, p), followed by one of `extra` (n, d − p). `weights` is (n, 1).
     """
-    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
-    products: Floats = kernels.multiply_centred(
-        values, centre, place.start, place.stop, order, weights, extra
-    )
+    kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
+    products: Floats = kernels.multiply_centred(values, centre, run.start, run.stop, order, weights, extra)
     return products
 
 
-def multiply_blocks(rows: Floats | list[Floats], centre: Floats, place: slice, block: int) -> Floats:
+def multiply_blocks(rows: Floats | list[Floats], centre: Floats, run: slice, block: int) -> Floats:
     """Return Σ (x − c)(x − c)ᵀ of each block of `block` rows: packed upper triangles (blocks, d(d+1)/2).
 
-    The blocks are those of the slice `place` of rows (n, d), or of a list of columns (n,).
+    The blocks follow each other in the run of rows at `run`. `rows` is (n, d), or a list of columns (n,).
     """
-    kernels = _compiled if len(centre) <= _MAX_COLUMNS else reference
+    kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
     multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks
-    products: Floats = multiply(rows, centre, place.start, place.stop, block)
+    products: Floats = multiply(rows, centre, run.start, run.stop, block)
     return products
 
 
@@ -59,7 +58,7 @@ def deposit_blocks(
     is not finite, there are no sums, and the products have no meaning.
     """
     if len(centre) <= _MAX_COLUMNS:
-        sums, largest, is_finite, products = _sums.deposit_row_blocks(values, centre, block)
+        sums, largest, is_finite, products = _sum_kernels.deposit_row_blocks(values, centre, block)
         return sums, largest, is_finite, products
     sums, largest, is_finite = _kernels.deposit_rows(values, power=1)
     products = multiply_blocks(values, centre, slice(0, len(values) if is_finite else 0), block)
@@ -68,7 +67,7 @@ def deposit_blocks(
 
 def sum_responsible(
     rows: Floats,
-    place: slice,
+    run: slice,
     weights: Floats | None,
     origin: Floats,
     constant: Floats,
@@ -76,7 +75,7 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `place`.
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1), and Σ w log p(row), of the rows at `run`.
 
     With x = row − origin, log p(row, class) is constant (K,) + linear (K, d) · x + xᵀ quadratic (K, d, d) x,
     and r = w p(class | row) is the responsibility of the class, w being the row's weight: 1 if `weights` (n,)
@@ -84,7 +83,7 @@ def sum_responsible(
     p(row, class) of that class. If the rows hold NaN, or numbers too large to be squared, some result is not
     finite, and none has a meaning.
     """
-    sums, log_likelihood = _compiled.sum_responsible(
-        rows, place.start, place.stop, weights, origin, constant, linear, quadratic, hard
+    sums, log_likelihood = _matrix_kernels.sum_responsible(
+        rows, run.start, run.stop, weights, origin, constant, linear, quadratic, hard
     )
     return sums, log_likelihood

@@ -3,8 +3,8 @@
 There are two sides, such as users and items, and ratings between their rows. A kernel is given the ratings of
 n rows of one side as a CSR matrix: row i has the entries from indptr[i] to indptr[i + 1], and `indices` are
 the rows of the other side. Each row is solved separately, so that no result depends on the number of threads.
-The compiled kernels and the reference solve the same equations; they round differently, and agree to about
-1e-12.
+The compiled kernels and the reference solve the same equations; they round differently. Where the equations
+are well conditioned, they agree to about 1e-12.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 
 __all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
 
@@ -23,7 +23,7 @@ _ROW_COST = 100  # the cost of a row besides its arithmetic, in multiplications
 _CHUNKS = 32  # the number of chunks of rows: enough that all threads end at about the same time
 _NO_MATRIX: Floats = np.zeros((0, 0))
 
-_kernels = choose(reference, "tamis._core.factors")
+_kernels = choose_kernels(reference, "tamis._core.factors")
 
 
 def solve_rows(
@@ -146,7 +146,10 @@ def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
 
 
 def _refuse_entries(indptr: Words, indices: Words, rows: int, others: int) -> None:
-    """Raise unless the entries are those of so many rows, and name that many rows of the other side."""
+    """Raise unless `indptr` is that of `rows` rows, and all `indices` are below `others`.
+
+    `others` is the number of rows of the other side.
+    """
     refuse_unless(len(indptr) == rows + 1, "rows")
     refuse_broken_rows(indptr, len(indices))
     refuse_outside("rows of the other side", indices, others)

@@ -25,7 +25,7 @@ from tamis._kernels.text.kinds import (
     TokenStream,
     UInt64s,
 )
-from tamis.compiled import choose
+from tamis.compiled import choose_kernels
 from tamis.threads import map_row_chunks, run_together
 
 __all__ = [
@@ -68,7 +68,7 @@ _SHARES, _MIN_KEYS = 4, 1 << 20  # _MIN_KEYS keys or more are divided into _SHAR
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
 else:
-    _kernels = choose(reference, "tamis._kernels.text.compiled")
+    _kernels = choose_kernels(reference, "tamis._kernels.text.compiled")
 
 count_numbers = _kernels.count_numbers
 find_keys = _kernels.find_keys

@@ -91,7 +91,7 @@ class Reader:
                 out.append(mark)
 
     def is_short(self, token: bytes, shortest: int) -> bool:
-        """Return whether a token has too few characters; tokens of scripts without spaces never have."""
+        """Return whether a token has too few characters; in a script without spaces, none has."""
         if len(token) >= 4 * shortest:
             return False
         text = token.decode()

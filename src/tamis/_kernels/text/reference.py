@@ -163,9 +163,10 @@ def _key(token: bytes) -> int:
 
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
-    """Number the keys of one share, from 0 on, and write their numbers to `numbers`, which has all keys.
+    """Number the distinct keys of one share, from 0 on, and write their numbers to `numbers`.
 
-    Return the first position of each number among all keys.
+    `shares` is the number of shares, which `share_of` assigns to keys; `numbers` has an element for each key
+    of all shares. Return the first position of each number among all keys.
     """
     mine = np.flatnonzero(share_of(keys, shares) == share)
     numbering = _number_by_occurrence(keys[mine].tolist())
@@ -187,7 +188,7 @@ def _number_by_occurrence(keys: list[int]) -> Numbering:
 
 
 def slots(count: int) -> int:
-    """Return log2 of the number of slots of a hash table of `count` keys: at most half of them are used."""
+    """Return log2 of the number of slots of a hash table for `count` keys, which fill at most half of it."""
     return max(4, (2 * count).bit_length())
 
 

@@ -129,7 +129,7 @@ class Slices:
 
 
 def write_power(exponent: int) -> str:
-    """Write 2**exponent as a DOUBLE; if it is too large for one, as a product."""
+    """Write 2**exponent as a DOUBLE; above 2**1000, as a product, because it may be too large for one."""
     if exponent > 1000:
         return f"{write_float(2.0**500)} * {write_power(exponent - 500)}"
     return write_float(math.ldexp(1.0, exponent))

@@ -56,8 +56,8 @@ class PostgreSQLTable(SQLTable):
         if not isinstance(self.connection, str):
             yield self.connection
             return
-        if self._open:  # inside `keep_snapshot`
-            yield self._open[-1]
+        if self._snapshot_connections:  # inside `keep_snapshot`
+            yield self._snapshot_connections[-1]
             return
         try:
             connection = self._psycopg.connect(self.connection)
@@ -70,8 +70,8 @@ class PostgreSQLTable(SQLTable):
             yield connection
 
     @cached_property
-    def _open(self) -> list[Any]:
-        """A list of the connection that the present snapshot uses; empty outside of `keep_snapshot`."""
+    def _snapshot_connections(self) -> list[Any]:
+        """The connections of the calls of `keep_snapshot` that have not ended, the innermost last."""
         return []
 
     @contextmanager
@@ -79,14 +79,14 @@ class PostgreSQLTable(SQLTable):
         with self._connect() as connection:
             idle = self._psycopg.pq.TransactionStatus.IDLE
             starts_transaction = connection.info.transaction_status == idle
-            self._open.append(connection)
+            self._snapshot_connections.append(connection)
             try:
                 with connection.transaction():
                     if starts_transaction:  # the isolation level of one that the caller began cannot be set
                         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                     yield
             finally:
-                self._open.pop()
+                self._snapshot_connections.pop()
 
     def list_columns(self) -> list[Column]:
         with self._connect() as connection, self._explain_errors():

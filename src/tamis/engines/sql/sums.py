@@ -106,17 +106,17 @@ class TableSums:
     def measure(self, places: Sequence[int]) -> dict[int, Bounds]:
         """Find the number and the range of the values in the columns at these places."""
         bounds: dict[int, Bounds] = {}
-        for some in _split(list(places), _MAX_SUMS // 5):
-            asked = ["COUNT(*)"]
-            for j in some:
+        for places_in_query in _split(list(places), _MAX_SUMS // 5):
+            selected = ["COUNT(*)"]
+            for j in places_in_query:
                 nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
                 is_fraction = f"v{j} <> TRUNC(v{j})" if self.columns[j].kind == "number" else "FALSE"
                 fractions = f"MAX(CASE WHEN {is_fraction} THEN 1 END)"
-                asked += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
-            select = self._select(some, {}, keep_integers=True)
-            (row,) = self.table.run(f"SELECT {', '.join(asked)} FROM ({select}) AS v")
+                selected += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
+            select = self._select(places_in_query, {}, keep_integers=True)
+            (row,) = self.table.run(f"SELECT {', '.join(selected)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
-            for j, values in zip(some, _split(row[1:], 5), strict=True):
+            for j, values in zip(places_in_query, _split(row[1:], 5), strict=True):
                 bounds[j] = _read_bounds(self.columns[j], values)
         return bounds
 
@@ -145,10 +145,11 @@ class TableSums:
                     f"{bound.largest:.3g}"
                 )
             cuts.append(cut)
-        parts = [self._add_some(some, squares, flags) for some in _pack(cuts, squares)]
+        parts = [self._add_in_query(part, squares, flags) for part in _pack(cuts, squares)]
         return _join(parts)
 
-    def _add_some(self, cuts: list[Slices], squares: bool, thresholds: Mapping[int, float]) -> LabelSums:
+    def _add_in_query(self, cuts: list[Slices], squares: bool, thresholds: Mapping[int, float]) -> LabelSums:
+        """Sum the columns that are cut in these ways, by one query: see `add_powers`."""
         select = self._select([cut.place for cut in cuts], thresholds)
         counted = {f"v{cut.place}": f"v{cut.place}" for cut in cuts}
         for step in range(max(len(cut.widths) for cut in cuts)):
@@ -156,10 +157,10 @@ class TableSums:
         if squares:
             select = self._nest(select, counted | _merge(cut.slice() for cut in cuts))
         terms = [(cut.first_terms, cut.second_terms if squares else []) for cut in cuts]
-        asked = ["g", "COUNT(*)", *(f"COUNT(v{cut.place})" for cut in cuts)]
-        asked += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]
+        selected = ["g", "COUNT(*)", *(f"COUNT(v{cut.place})" for cut in cuts)]
+        selected += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]
         rows = self.table.run(
-            f"SELECT {', '.join(asked)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
+            f"SELECT {', '.join(selected)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
         )
         refuse_no_rows(len(rows))
         return _read_sums(rows, [(_list_exponents(a), _list_exponents(b)) for a, b in terms], squares)
@@ -167,9 +168,9 @@ class TableSums:
     def count_values(self, places: Sequence[int]) -> list[ValueCount]:
         """Count the distinct values of these columns, by label; too many raise UnsupportedSumsError."""
         counted: list[ValueCount] = []
-        for some in _split(list(places), _MAX_SETS):
-            names = [f"c{j}" for j in some]
-            columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in some)
+        for places_in_query in _split(list(places), _MAX_SETS):
+            names = [f"c{j}" for j in places_in_query]
+            columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in places_in_query)
             label = "0" if self.label is None else self.label.identifier
             sets = ", ".join(f"(g, {name})" for name in names)
             number = f"GROUPING({', '.join(names)})"
@@ -181,27 +182,28 @@ class TableSums:
             if len(counted) + len(rows) > _MAX_VALUES:
                 raise UnsupportedSumsError(f"the columns hold more than {_MAX_VALUES:,} distinct values")
             # GROUPING has a bit for each column, 0 where it is grouped by: the last column has the last bit.
-            place = {(1 << len(some)) - 1 - (1 << (len(some) - 1 - k)): k for k in range(len(some))}
+            width = len(names)
+            index_of_set = {(1 << width) - 1 - (1 << (width - 1 - k)): k for k in range(width)}
             for number_of_set, g, *values, count in rows:
-                k = place[number_of_set]
-                counted.append(ValueCount(some[k], g, _drop_nan(values[k]), int(count)))
+                k = index_of_set[number_of_set]
+                counted.append(ValueCount(places_in_query[k], g, _drop_nan(values[k]), int(count)))
         return counted
 
     def add_products(self, places: Sequence[int]) -> Products:
-        """Sum (x − c)(y − c) of each pair of these columns, by label, for c next to the label's mean.
+        """Sum (x − c)(y − d) of each pair of these columns, by label; c and d are near the label's means.
 
         Each product is computed in float64, rounded to 2**-60 of the largest that the ranges of its columns
         allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
-        it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − c)²).
+        it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
         """
         width = len(places)
         pairs = list(combinations_with_replacement(range(width), 2))
         select = self._select(places, {})
         labels: list[Any] = []
         index: dict[Any, int] = {}
-        for number, some in enumerate(_split(pairs, _MAX_SUMS)):
-            used = sorted({k for pair in some for k in pair})
-            rows = self.table.run(self._write_products(select, places, used, some))
+        for number, pairs_in_query in enumerate(_split(pairs, _MAX_SUMS)):
+            used = sorted({k for pair in pairs_in_query for k in pair})
+            rows = self.table.run(self._write_products(select, places, used, pairs_in_query))
             if number == 0:
                 refuse_no_rows(len(rows))
                 labels = [row[0] for row in rows]
@@ -212,7 +214,7 @@ class TableSums:
             for label, *numbers in rows:
                 g = index[label]
                 centre[g, used], scale[g, used] = numbers[: len(used)], numbers[len(used) : 2 * len(used)]
-                for (a, b), total in zip(some, numbers[2 * len(used) :], strict=True):
+                for (a, b), total in zip(pairs_in_query, numbers[2 * len(used) :], strict=True):
                     size = scale[g, a] * scale[g, b]
                     products[g, a, b] = products[g, b, a] = int(total) / size if size else 0.0
         return Products(labels, centre, products)
