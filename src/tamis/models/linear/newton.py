@@ -674,7 +674,7 @@ def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
 
     There all rows have the same scores, the intercepts, so that the information follows from the Gram matrix
     and the information of one row. If there is a single output, and offsets or no intercept, the information
-    at `start` is used instead. A matrix that is not positive definite in floats is replaced by its diagonal.
+    at `start` is used instead. If a matrix is not positive definite in floats, a diagonal one is used.
     """
     design, response = objective.design, objective.response
     if response.outputs == 1 and (objective.offsets is not None or not design.intercept):
