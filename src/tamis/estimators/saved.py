@@ -2,15 +2,19 @@
 
 A file may come from an untrusted source, so `load` accepts nothing that is not declared here.
 
-`tamis.persistence.rules` has the rules. Their strings name sizes: the first value with a name defines the
-size, and all later ones must agree. Besides sizes of axes (`columns` of the data, `classes`, `labels`, which
-are the first axis of a statistic, `parameters` of a linear model, `users`, `items`, …) there are `bytes`, the
-length of the file, and flags such as `intercept`, whose size is 1 or 0. `SPARE_ELEMENTS` is the number of
-array elements that a model may take beyond the length of its file.
+`tamis.persistence.rules` has the rules. The keys of a rule's dict are names in files. They are kept for the
+sake of older files when the field of the model is renamed; then a comment says what they mean.
 
-A name in quotes is a name in files. It is kept for the sake of older files when the field of the model is
-renamed; then a comment says what it means. A function `_find_…_fault` describes what is wrong with a value,
-or returns None. In a condition on sizes, `s` maps their names to the sizes.
+Strings inside `Numbers`, `KeysOf`, `Integer` and the like name sizes: the first value with a name defines the
+size, and all later ones must agree; only the members of a `SequenceOf` may each have a size of their own.
+Besides sizes of axes (`columns` of the data; `width`, columns and intercept, or rank and offset, together;
+`pairs`, the d(d+1)/2 products of columns; `classes`; `labels`, the first axis of a statistic that is grouped
+by label; `parameters` of a linear model; `users`; `items`; …) there are `bytes`, the length of the file, and
+flags such as `intercept`, whose size is 1 or 0. A model may have as many array elements as its file has
+bytes, and `SPARE_ELEMENTS` more.
+
+A function `_find_…_fault` describes what is wrong with a value, or returns None. The keys of `conditions` are
+the texts of errors; in a condition, `s` maps the names of sizes to the sizes.
 """
 
 from collections.abc import Mapping
@@ -53,8 +57,8 @@ from tamis.persistence.rules import (
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
 _MAX_HARMONICS = 1 << 18  # of all columns together; their sines and cosines take 4 MB per row
-_MAX_KNOTS = 4096  # largest number of knots per column: memory grows with the square
-_MAX_CLASSES = 4096  # largest number of classes of softmax: memory grows with the square
+_MAX_KNOTS = 4096  # largest number of knots per column, with the degree: memory grows with the square
+_MAX_CLASSES = 4096  # classes of softmax in a file of up to 4 MB: memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
 _POSITIVE = Real(least=5e-324)
@@ -74,7 +78,7 @@ _SCHEMA = TupleOf(
         "width": Integer(1, name="columns"),
         "kinds": Either(Text(_KINDS), SequenceOf(tuple, Text(_KINDS), "columns")),
         "names": Nullable(SequenceOf(tuple, _NAME, "columns")),
-        "library": Nullable(Text()),
+        "library": Nullable(Text()),  # of the data frame with these names, such as pandas
     }
 )
 
@@ -104,9 +108,9 @@ _NEWTON: dict[str, Rule] = {
     "iterations": Integer(),
     "converged": Flag(),
     "reach": Real(least=0.0, infinite=True),  # the length of the longest row
-    # Bounds on the error after rows were removed: see `tamis.models.linear.updates.FittedLinear`.
-    "slack": _ANY,
-    "drift": _ANY,
+    "slack": _ANY,  # upper bound on the distance of the mean from the mode, in standard deviations
+    "drift": _ANY,  # largest change of a score since the precision was computed
+    # Of the step that removes rows: a bound on its error, and its length, both in standard deviations.
     "bound": _ANY,
     "shift": _ANY,
 }
@@ -131,7 +135,7 @@ _LOGISTIC = Also(
                 s["width"] == s["columns"] + s["intercept"]
             ),
             "two classes or more": lambda s: 2 <= s["classes"] <= max(_MAX_CLASSES, s["bytes"] // 1000),
-            "as many parameters per class as columns": lambda s: (
+            "a parameter per column for each of the outputs, one fewer than classes": lambda s: (
                 s["parameters"] == _count_outputs(s) * s["width"]
             ),
         },
@@ -184,10 +188,10 @@ _REGRESSION = DictOf(
                 "alpha": Anything(),
                 "beta": Anything(),
                 "prior": Anything(),
-                "noise_shape": _ANY,
+                "noise_shape": _ANY,  # the prior of the variance of the noise
                 "noise_scale": _ANY,
                 "intercept": Flag(),
-                "exact": Flag(),
+                "exact": Flag(),  # whether sums of products are exact
             }
         ),
     },
@@ -216,7 +220,8 @@ _PCA = DictOf(
                     "mean": Numbers("f8", "columns"),
                     "directions": Numbers("f8", "components", "columns"),
                     "variances": Numbers("f8", "components", least=0.0),
-                    # "freedom": degrees of freedom; "error": bound on the largest singular value of residuals
+                    # The variance of the noise and that of all columns; "freedom": degrees of freedom;
+                    # "error": a bound on the largest singular value of what the components leave of the rows
                     "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
                     "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
@@ -255,7 +260,7 @@ _FACTORS = DictOf(
         ),
         "learned": TupleOf(
             {
-                "level": Real(),  # the weighted mean of all ratings, or 0
+                "level": Real(),  # the weighted mean of all ratings; 0 for implicit ones
                 "users": Numbers("f8 f4", "draws", "users", "width"),
                 "items": Numbers("f8 f4", "draws", "items", "width"),
                 "bins": Numbers("f8", "bins"),  # the offsets of bins of time, shared by all items
@@ -279,8 +284,8 @@ _FACTORS = DictOf(
                     "half_life": Nullable(_POSITIVE),
                     "bins": Integer(name="bins"),
                     "period": Nullable(_POSITIVE),
-                    "end": Nullable(Real()),  # of the span with bins, if newer ratings were learned later
-                    "dates": Nullable(Flag()),
+                    "end": Nullable(Real()),  # the latest time in a bin; None if that is "newest"
+                    "dates": Nullable(Flag()),  # whether times were given as dates
                 },
                 optional=2,  # older files lack the last two
             )
@@ -290,7 +295,7 @@ _FACTORS = DictOf(
             {
                 "sweeps": Integer(),
                 "train": Numbers("f8", "sweeps", finite=False),
-                "validation": Nullable(Numbers("f8", "checks", finite=False)),
+                "validation": Nullable(Numbers("f8", "checks", finite=False)),  # at each check
                 "converged": Nullable(Flag()),
             },
             optional=1,  # older files lack the last one
@@ -350,7 +355,7 @@ def _find_frequency_fault(frequencies: Any, _: Mapping[str, int]) -> str | None:
 
 _HASHED = DictOf(
     {
-        "width": Integer(1, 2**31),
+        "width": Integer(1, 2**31),  # the number of buckets
         "signed": Flag(),
         "limit": Integer(0, 2**40),  # the number of columns that get names
         "often": Also(Anything(), _find_frequency_fault),  # frequencies of tokens, for these names
@@ -399,7 +404,8 @@ def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
     plan = state["plan"]
     for knots in plan["knots"]:
         if len(knots) + plan["degree"] > _MAX_KNOTS:
-            return f"has {len(knots)} knots, expected at most {_MAX_KNOTS}"
+            most = _MAX_KNOTS - plan["degree"]
+            return f"has {len(knots)} knots, expected at most {most} for the degree {plan['degree']}"
         if plan["extrapolation"] == "periodic" and len(knots) <= plan["degree"]:
             return f"has {len(knots)} knots for periodic splines of degree {plan['degree']}"
         if len(knots) < 2:
@@ -409,7 +415,7 @@ def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
 
 # ── classifiers and mixtures ──
 
-# The largest number of columns that the statistic does not count, because no value of them was ever seen.
+# The largest number of columns without any value: the counts of a statistic lack them.
 _MAX_EMPTY_COLUMNS = 1 << 16
 
 _PER_LABEL = ("labels", "columns")
@@ -447,18 +453,18 @@ def _find_statistic_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
     counts: Any = statistic[CLASSES]
     if counts.terms is None:
         return "has classes without names"
-    columns_in_sums, can_have_empty_columns = 0, False
+    sums_per_class, can_have_empty_columns = 0, False
     for name, part in statistic.parts.items():
         if name == CLASSES:
             continue
         if part.keys is None or not set(part.keys) <= set(counts.terms):
             return f"has labels of {name} that are not classes, expected those of {CLASSES}"
         can_have_empty_columns |= getattr(part, "terms", None) is not None
-        # The last field of a statistic (the squares, or the totals) is its largest.
-        columns_in_sums += prod(next(reversed(part.parts().values())).shape[1:])
+        # No field of a statistic is larger than its last one: the squares, the totals, or the first moments.
+        sums_per_class += prod(next(reversed(part.parts().values())).shape[1:])
     columns, classes = sizes["columns"], len(counts.terms) + sizes["declared"]
-    most_columns = columns_in_sums + can_have_empty_columns * _MAX_EMPTY_COLUMNS
-    elements = classes * max(columns, columns_in_sums)
+    most_columns = sums_per_class + can_have_empty_columns * _MAX_EMPTY_COLUMNS
+    elements = classes * max(columns, sums_per_class)
     if columns > most_columns or elements > SPARE_ELEMENTS + sizes["bytes"]:
         return f"has {columns} columns and {classes} classes, which is more than its statistic has"
     return None
@@ -480,13 +486,13 @@ _GENERATIVE = Also(
                     conditions={"at least one step": lambda s: s["steps"] > 0},
                 )
             ),
-            "temperature": _POSITIVE,
+            "temperature": _POSITIVE,  # by which calibration divides log-probabilities
             "choice": Nullable(  # the shrinkage that `shrinkage="auto"` chose
                 DictOf(
                     {
                         "classes": KeysOf("chosen"),
                         "by_class": Numbers("f8", "chosen", least=0.0),
-                        "others": Numbers("f8", 2, least=0.0),  # of classes learned later, and of all classes
+                        "others": Numbers("f8", 2, least=0.0),  # of classes learned later; of all together
                     }
                 )
             ),
@@ -632,7 +638,8 @@ def load(path: str | Path) -> Any:
     """Read a model that `save` wrote. The file may be untrusted: no code in it is run.
 
     A file that holds anything else is refused with a ValueError that names the file. Sizes, types and ranges
-    are checked before a model is made, and the model takes at most 32 MB more memory than the file is long.
+    are checked before a model is made, and the arrays of a loaded model have at most as many elements as the
+    file has bytes, and 4 million more. A prediction needs more memory: tables of all classes and columns.
     The model also has the parameters of the saved one (`get_params`), by which it learns more rows.
     """
     return REGISTRY.load(path)

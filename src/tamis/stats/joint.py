@@ -21,7 +21,7 @@ class Joint(Mapping[str, Sums]):
     ({'rain': 7.0, 'sun': 7.0}, 17.5, True)
     """
 
-    __array_ufunc__: ClassVar[None] = None  # as in Sums
+    __array_ufunc__: ClassVar[None] = None  # so that NumPy leaves `array * joint` to `__rmul__`
 
     parts: Mapping[str, Sums]
     # the log-likelihood of the rows given the posterior that `observe` was given; 0 if it was given none
@@ -54,7 +54,10 @@ class Joint(Mapping[str, Sums]):
         return self * weight
 
     def over(self, keys: Keys) -> "Joint":
-        """Extend all parts to these keys, which must include theirs; the sums of new keys are zero."""
+        """Extend all parts, which must be grouped by label, to these labels; the sums of new labels are zero.
+
+        `keys` must include the labels of each part.
+        """
         return Joint({name: part.over(keys) for name, part in self.parts.items()}, self.log_likelihood)
 
     def __getitem__(self, name: str) -> Sums:

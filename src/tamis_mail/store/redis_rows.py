@@ -1,4 +1,4 @@
-"""The rows of a store on a Redis or Valkey server.
+"""The rows of a store on a Redis or Valkey server, under these keys, `name` being that of the store:
 
     tamis:{name}:head      its position (the number of commits and the random id of the last one, `token`),
                            its format, and the version before the first commit of the log
@@ -7,13 +7,13 @@
     tamis:{name}:writer    the writer that holds the lock
     tamis:{name}:new:…     the rows of a commit while they are sent
 
-The keys of a store have a hash tag in common, so that a cluster keeps them together. A commit is one script:
-it changes rows, log and position, or nothing. It checks that its client still holds the lock. A client that
-lost the answer sends the script again: it answers "committed", and changes nothing, if the commit is the
-last one or in the log.
+The name and its braces are the hash tag of the keys, so that a cluster keeps them together. A commit is one
+script: it changes rows, log and position, or nothing. It checks that its client still holds the lock. A
+client that lost the answer sends the script again. If the commit is the last one or in the log, the script
+then answers "committed" and changes nothing.
 
 The lock names the connection of its holder. If that connection was closed, the next writer takes the lock
-over at once. A holder that sends nothing for a minute loses the lock, and its commit is refused.
+over at once. A holder that sends no rows for a minute loses the lock, and its commit is refused.
 """
 
 import os
@@ -40,13 +40,15 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
-_RETRIES = 6  # attempts to reconnect, within seven seconds: enough for a server restart
-_LOCK_SECONDS = 60  # a holder that sends nothing for this long loses the lock
+_RETRIES = 6  # attempts to reconnect, with pauses of seven seconds in all: enough for a server restart
+_LOCK_SECONDS = 60  # a holder that sends no rows for this long loses the lock
 _STAGED_SECONDS = 3600  # rows that were sent, but not committed within this time, are deleted
 _PART_BYTES = 1 << 20  # bytes of rows that are sent at once
-_LOG_BYTES = 32 << 20  # bytes of recent commits that are kept; a replica further behind reads all rows
+# Largest size of the log of recent commits; a replica further behind reads all rows. A commit larger than
+# half of it is not logged, and empties the log.
+_LOG_BYTES = 32 << 20
 _SCAN = 2000  # about how many rows are read at once
-_FORMAT = max(MIGRATIONS)
+_FORMAT = max(MIGRATIONS)  # the name of the newest change of the format; such names sort by age
 
 _CREATE = """
     if redis.call('HSETNX', KEYS[1], 'token', ARGV[1]) == 1 then
@@ -76,7 +78,8 @@ _TAKE_OVER = """
     return 0
 """
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-# Numbers are versions and sizes, far below 2**53, and change by HINCRBY; rows are strings throughout.
+# Numbers of Lua are exact up to 2**53: versions and sizes stay far below. Rows are strings throughout.
+# `entry` is empty if the commit is too large for the log.
 _COMMIT = """
     local head, rows, log, lock, staged, deleted = unpack(KEYS)
     local holder, version, id, next_id, entry, format, log_bytes = unpack(ARGV)
@@ -223,8 +226,9 @@ class RedisRows:
         return position
 
     def _acquire(self, seconds: float) -> None:
-        """Take the lock; raise StoreError if another client holds it for longer."""
-        # The server has a random `run_id` since its start, and numbers its connections from then on.
+        """Take the lock; raise StoreError if another client still holds it after so many seconds."""
+        # The id of the server's run and the number of its connection together name a connection: the server
+        # draws the one, and begins to count the other, when it starts.
         pipeline = self._client.pipeline(transaction=False)
         pipeline.info("server")
         pipeline.client_id()
@@ -316,8 +320,8 @@ class RedisRows:
     def roll_back(self) -> None:
         holder, self._holder = self._holder, None
         if holder is not None:
-            # If the server cannot be reached, the next writer takes the lock over, as that of a closed
-            # connection.
+            # If the server cannot be reached, the next writer takes the lock over, because the connection of
+            # its holder is closed.
             with suppress(import_module("redis").RedisError):
                 self._release([self._lock], [holder])
 
@@ -332,7 +336,7 @@ class RedisRows:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn errors of the driver into a StoreError of one line that says what to do."""
+        """Turn errors of the driver into a StoreError of one line."""
         redis = import_module("redis")
         try:
             yield

@@ -1,4 +1,4 @@
-"""Group ratings by user and by item: the ratings of one user, or of one item, follow each other."""
+"""Ratings in three forms: as they were read, ready to be fitted, and grouped by user or by item."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,7 +103,7 @@ class Ratings:
 
     @property
     def standard_deviation(self) -> float:
-        """The weighted standard deviation of the ratings; 1 if all ratings are equal."""
+        """The weighted standard deviation of the ratings; 1 if all are equal or there is none."""
         if not len(self):
             return 1.0
         mean = np.average(self.values, weights=self.weights_or_none)
@@ -173,11 +173,15 @@ class Entries:
         )
 
     def reindex(self, users: Indices, items: Indices) -> "Entries":
-        """Replace each index of a user by users[index], and each index of an item by items[index]."""
+        """Replace indices: `users` and `items` have the new index at the place of each old one."""
         return replace(self, user_index=users[self.user_index], item_index=items[self.item_index])
 
     def append(self, new: "Entries", newest: float) -> "Entries":
-        """Append `new`. A missing weight becomes 1, and a missing time becomes `newest`."""
+        """Append `new`. A missing weight becomes 1.
+
+        If these ratings have times, a missing time in `new` becomes `newest`; otherwise those of `new` are
+        dropped.
+        """
         weights, time = None, None
         if self.undecayed_weights is not None or new.undecayed_weights is not None:
             parts = (_fill_missing(part.undecayed_weights, len(part), 1.0) for part in (self, new))
@@ -193,7 +197,7 @@ class Entries:
         )
 
     def encode_pairs(self, n_items: int) -> Indices:
-        """Return a number for each rating's pair of user and item (n,)."""
+        """Return a number for each rating (n,), which is the same for the same pair of user and item."""
         return self.user_index * max(n_items, 1) + self.item_index
 
     def merge_duplicates(self, policy: Duplicates, users: Keys | None, items: Keys) -> "Entries":
@@ -205,6 +209,7 @@ class Entries:
         ratings belong to one user, whom errors do not name.
         """
         order = None if self.time is None else np.argsort(self.time, kind="stable")
+        # Sorted by user, then by item, then by time: each sort keeps the order before it among equal codes.
         order = arrays.argsort_codes(
             self.user_index, len(users or (0,)), arrays.argsort_codes(self.item_index, len(items), order)
         )

@@ -3,19 +3,21 @@
 import unicodedata
 from typing import TextIO
 
-# Categories of characters that move the cursor, change the writing direction or are invisible.
+# Categories of characters that move the cursor, change the writing direction, or have no shape of their own.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that look like a space
+_MARKS = frozenset({"Mn", "Me"})  # categories of marks that are drawn over the character before them
 
 
 def replace_hidden(text: str) -> str:
-    """Replace characters that could move the cursor or are invisible by dots.
+    """Replace characters that could move the cursor, or that most terminals do not show, by dots.
 
     >>> replace_hidden("a\\x1b[31mb\\u202ec")
     'a·[31mb·c'
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join("·" if unicodedata.category(c) in _HIDDEN else c for c in text)
+    return "".join("·" if unicodedata.category(c) in _HIDDEN or c in _BLANK else c for c in text)
 
 
 def make_displayable(out: TextIO, text: str) -> str:
@@ -25,22 +27,24 @@ def make_displayable(out: TextIO, text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return the columns of a text: East Asian characters take two, combining marks none."""
+    """Return the number of columns that a text takes: wide characters take two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+        0 if unicodedata.category(c) in _MARKS else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
     )
 
 
 def clip(text: str, width: int, dots: str = "…") -> str:
-    """Cut a text to a number of columns; `dots` end a text that was cut.
+    """Cut a text to a number of columns; `dots` end a text that was cut, if there is room for them.
 
     >>> clip("subject:unsubscribe", 10), clip("限时优惠", 5)
     ('subject:u…', '限时…')
     """
     if width_of(text) <= width:
         return text
+    dots = dots[: max(width, 0)]
     kept, width_used = [], 0
     for c in text:
         width_used += width_of(c)
