@@ -38,10 +38,11 @@ class NormalInverseGamma(Prior):
     (1.5, 1.8, 7.0)
     """
 
-    location: Array  # batch
-    strength: Array  # batch
-    shape: Array  # batch
-    scale: Array  # batch
+    # All arrays have the batch axes.
+    location: Array
+    strength: Array
+    shape: Array
+    scale: Array
     keys: Keys | None  # names of the first batch axis
 
     def __init__(
@@ -70,10 +71,11 @@ class NormalInverseGamma(Prior):
         variance: ArrayLike,
         variance_strength: ArrayLike | None = None,
     ) -> Self:
-        """The prior with this mean and mean variance, equivalent to `strength` pseudo-observations.
+        """The prior under which E[mean] is `mean` and E[variance] is `variance`, of this strength.
 
-        The variance has `variance_strength` pseudo-observations instead, if that is not None. The posterior
-        mean of each is the average of prior and data, weighted by their numbers of observations.
+        Both have `strength` pseudo-observations; the variance has `variance_strength` instead, if that is not
+        None. The posterior mean of the mean is the average of the prior's and that of the data, weighted by
+        their numbers of observations; that of the variance is such an average where the two means are equal.
 
         >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
         MeanVariance(mean=array(5.), variance=array(2.))
@@ -90,8 +92,8 @@ class NormalInverseGamma(Prior):
 
         See `Prior.fit`. If all groups have equal means, `strength` is at its upper limit; if they have equal
         variances, `shape` is. Groups of one observation do not distinguish differences of means from
-        variance; then the result is one of many priors of equal evidence. A column that is constant in all
-        groups is refused.
+        variance; then the result is one of many priors of equal evidence. A column with one and the same
+        value in all rows of all groups is refused.
         """
         _refuse_unless_diagonal(groups)
         weight, mean, scatter = groups.weight.value, groups.mean, groups.scatter
@@ -103,7 +105,8 @@ class NormalInverseGamma(Prior):
     @property
     def mean(self) -> MeanVariance:
         """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
-        location = np.where(self.shape > 0.5, self.location, np.nan)  # see `marginal_of_mean`
+        # The mean follows a Student t of 2 · shape degrees of freedom, whose expectation needs more than 1.
+        location = np.where(self.shape > 0.5, self.location, np.nan)
         return MeanVariance(location, compute_expected_variance(self.shape, self.scale))
 
     @property
@@ -124,7 +127,7 @@ class NormalInverseGamma(Prior):
         return type(self)(*update_parameters(self.parameters, weight, shift, scatter), keys=keys)
 
     def log_normalizer(self) -> Array:
-        """The log-normalizer, including the factor (2π)^(−½) of each of 2 · shape pseudo-observations."""
+        """The log-normalizer, including (2π)^(−shape): so each observation adds a factor (2π)^(−½)."""
         return np.asarray(
             log_gamma_normalizer(self.shape, self.scale)
             - self.shape * _LOG_2PI
@@ -136,7 +139,7 @@ class NormalInverseGamma(Prior):
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         increase = compute_scale_increase(self.strength, weight, shift, statistic.scatter)
-        normals.combine_keys_of_moments(self, self.keys, statistic)
+        normals.combine_keys_of_moments(self, self.keys, statistic)  # raises an error if the keys differ
         return np.asarray(
             log_gamma_ratio(self.shape, self.scale, 0.5 * weight, increase)
             - 0.5 * np.log1p(weight / self.strength)

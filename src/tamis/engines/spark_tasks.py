@@ -26,11 +26,12 @@ from tamis.engines.parts import Part
 from tamis.engines.spark_columns import ReadRows
 from tamis.extras import import_package
 
-SPARK_FRAME = "a Spark data frame"  # what `import_package` says to need an optional package
+SPARK_FRAME = "a Spark data frame"  # named by the error of `import_package` if a package is missing
 
-# Columns of the rows that tasks return, as a schema of Spark. `shard` is the number of the partition,
-# `shards` those whose sum `statistic` is, `problem` the type and text of the error that stopped the task
-# (null if none), and `folders` and `size` where the files of kept shards are and how many bytes they have.
+# Columns of the rows that tasks return, as a schema of Spark: `statistic` is the sum of the partitions with
+# the numbers `shards`; `shard` is the number of the partition, by which rows are divided among the tasks that
+# add them (0 in a sum of rows); `problem` is the type and text of the first error (null if there was none);
+# `folders` are where the files of kept shards are, and `size` is the number of their bytes.
 PART_COLUMNS = (
     "shard int, shards array<int>, statistic binary, problem string, folders array<string>, size bigint"
 )
@@ -43,7 +44,7 @@ TaskRow = Mapping[str, Any]  # a row that a task returns: the values of these co
 
 _CHUNK_BYTES = 1 << 26  # rows that a task reads before it observes them
 _MAX_CHUNKS = 1 << 24  # of a partition: batches are numbered in the order of partitions and chunks
-_FIRST_FILES = 32  # one of the first so many open files of a task's process is its socket to Java
+_FIRST_FILES = 32  # file descriptors below this are searched for the socket to Java
 
 
 _frozen = {"modules": 0}  # the number of modules that were loaded when objects were last frozen
@@ -122,10 +123,10 @@ def _spare_packages() -> None:
 
 
 def _receive_rows(rows: Iterator[Any]) -> Iterator[Any]:
-    """Yield the same rows, but let Linux acknowledge each packet that Java sends at once.
+    """Yield the same rows, but make Linux acknowledge at once each packet that Java sends.
 
-    Java sends rows and their end in small packets, and each waits until the last one is acknowledged, which
-    Linux delays by 40 ms: as long as the rest of a short task takes.
+    Java sends rows and their end in small packets, and each waits until the one before it is acknowledged,
+    which Linux delays by 40 ms: as long as the rest of a short task takes.
     """
     sockets = _list_sockets() if hasattr(socket, "TCP_QUICKACK") else []
     try:
@@ -143,7 +144,7 @@ def _receive_rows(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _list_sockets() -> list[socket.socket]:
-    """Return the sockets among the first files that this process opened; one of them leads to Java."""
+    """Return the sockets among the lowest file descriptors of this process; one of them leads to Java."""
     sockets = []
     for number in range(_FIRST_FILES):
         with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ import os
 from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.names import guess_label, is_neither
 from tamis_mail.mailbox.source import is_mbox_file
-from tamis_mail.mailbox.stream import File, Text
+from tamis_mail.mailbox.stream import Content, File
 
 _EXAMINED = 100  # maximum of files that are opened to find out whether a folder without a label holds mail
 _NOT_INCOMING = "its name says that it is not incoming mail"
@@ -104,7 +104,7 @@ def _find_mailbox(path: str, folder: str) -> str | None:
     """Return the file if it is an mbox, its folder if it is a message, None otherwise."""
     try:
         with File(path) as file:
-            head = Text(file).peek(kinds.HEAD)
+            head = Content(file).peek(kinds.HEAD)
     except (OSError, ValueError):  # a ValueError: a damaged compressed file
         return None
     if mbox.is_mbox(head):

@@ -11,7 +11,7 @@ from tamis_mail.files import IrregularFileError
 from tamis_mail.framing import LARGEST_RAW
 from tamis_mail.mailbox import folders, kinds, mbox
 from tamis_mail.mailbox.raw_message import RawMessage, SourceError, printable
-from tamis_mail.mailbox.stream import File, Stdin, Text, is_packed
+from tamis_mail.mailbox.stream import Content, File, Stdin, is_packed
 
 
 def open_source(
@@ -27,18 +27,19 @@ def open_source(
 
     Without `allow_mbox`, stdin is one message, byte for byte, because it may have to be written out again.
     With it, stdin that begins like an mbox is read as one, and may be compressed. Messages are truncated to
-    `largest` bytes; the default is `framing.LARGEST_RAW`, and no limit for stdin without `allow_mbox`. If the
-    mail has a `label`, folders and mboxes below a folder are left out if their names contradict it. With
-    `subfolders`, the folders `.Name` of a Maildir are read after it, except those whose real paths (without
-    links) are among `other_paths`. Raise SourceError for a path that cannot be read, or is no mail.
+    `largest` bytes; the default is `framing.LARGEST_RAW`, and no limit for stdin without `allow_mbox`.
+    `label` is what the mail is to be learned as: a folder or mbox below `path` whose name says otherwise,
+    such as Junk for ham, is left out. With `subfolders`, the folders `.Name` of a Maildir are read after it,
+    except those whose real paths (without links) are among `other_paths`, which are sources of their own.
+    Raise SourceError for a path that cannot be read, or is no mail.
     """
     source_path = None if path is None else os.fspath(path)
     if source_path is None or source_path == "-":
-        text = Text(Stdin(), as_it_is=not allow_mbox)
-        head = text.peek(kinds.HEAD)
+        content = Content(Stdin(), as_it_is=not allow_mbox)
+        head = content.peek(kinds.HEAD)
         if not is_packed(head):
             _refuse_non_mail("standard input", head)
-        return Source("stdin", "stdin", None, largest=largest, allow_mbox=allow_mbox, text=text)
+        return Source("stdin", "stdin", None, largest=largest, allow_mbox=allow_mbox, content=content)
     try:
         status = os.stat(source_path)
         if stat.S_ISDIR(status.st_mode):
@@ -61,7 +62,7 @@ def is_mbox_file(path: str) -> bool:
     """Whether a file is an mbox, by its first bytes; False if it cannot be read."""
     try:
         with File(path) as file:
-            return mbox.is_mbox(Text(file).peek(mbox.HEAD))
+            return mbox.is_mbox(Content(file).peek(mbox.HEAD))
     except (OSError, SourceError):
         return False
 
@@ -69,17 +70,18 @@ def is_mbox_file(path: str) -> bool:
 class Source:
     """An iterable of messages. Standard input can be iterated only once.
 
-    If a file cannot be read, an iteration raises SourceError or, in a folder, appends it to `unread`. (A file
-    that vanishes from a folder is skipped, because mail is moved while it is read.)
+    If a file cannot be read, an iteration raises SourceError or, in a folder, appends the file's name and the
+    reason to `unread`. (A file that vanishes from a folder is skipped, because mail is moved while it is
+    read.)
     """
 
     __slots__ = (
         "_allow_mbox",
+        "_content",
         "_label",
         "_largest",
         "_other_paths",
         "_size",
-        "_text",
         "_with_subfolders",
         "kind",
         "left_out",
@@ -92,7 +94,7 @@ class Source:
     kind: str  # "message", "mbox", "maildir", "mh", "folder", "stdin"
     # The last iteration appends to these lists.
     unread: list[tuple[str, str]]  # name and reason of each file or folder that could not be read
-    left_out: list[tuple[str, str]]  # name and reason of each file or folder that was left out on purpose
+    left_out: list[tuple[str, str]]  # name of each file or folder that is not mail to learn, and why
     subfolders: list[str]  # names of folders of a Maildir that were read with it
 
     def __init__(
@@ -106,7 +108,7 @@ class Source:
         label: str | None = None,
         subfolders: bool = False,
         other_paths: frozenset[str] = frozenset(),
-        text: Text | None = None,
+        content: Content | None = None,
     ) -> None:
         self.path = path
         self.kind = kind
@@ -119,14 +121,14 @@ class Source:
         self._label = label
         self._with_subfolders = subfolders
         self._other_paths = other_paths
-        self._text = text  # of stdin, of which the beginning was read
+        self._content = content  # of stdin, of which the beginning was read
 
     def __repr__(self) -> str:
         return f"Source({self.path!r}, {self.kind})"
 
     @property
     def size(self) -> int | None:
-        """The bytes of all files, which `RawMessage.position` approaches; None for stdin."""
+        """The total size of the files in bytes, up to which `RawMessage.position` counts; None for stdin."""
         if self._size is None and self.kind != "stdin":
             self._size = sum(map(_size_of, self.list_paths()))
         return self._size
@@ -142,17 +144,18 @@ class Source:
         return self._read_folder()
 
     def _read_stdin(self) -> Iterator[RawMessage]:
-        text = self._text or Text(Stdin(), as_it_is=not self._allow_mbox)
+        content = self._content or Content(Stdin(), as_it_is=not self._allow_mbox)
         if self._allow_mbox:
-            yield from _read_messages(text, "stdin", "", True, self._largest or LARGEST_RAW, 0)
-        elif raw := text.read_all(self._largest):
+            yield from _read_messages(content, "stdin", "", True, self._largest or LARGEST_RAW, 0)
+        elif raw := content.read_all(self._largest):
             yield RawMessage(raw, "stdin", len(raw))
 
     def _read_file(self) -> Iterator[RawMessage]:
         name = printable(os.path.basename(self.path))
         try:
             with File(self.path) as file:
-                yield from _read_messages(Text(file), name, self.path, True, self._largest or LARGEST_RAW, 0)
+                content = Content(file)
+                yield from _read_messages(content, name, self.path, True, self._largest or LARGEST_RAW, 0)
         except OSError as error:
             raise SourceError(_describe_unreadable(self.path, error)) from None
 
@@ -163,23 +166,24 @@ class Source:
             name = printable(name)
             try:
                 with File(path) as file:
-                    text = Text(file)
-                    reason = self._reason_to_leave_out(path, text.peek(kinds.HEAD), may_be_mbox)
+                    content = Content(file)
+                    reason = self._reason_to_leave_out(path, content.peek(kinds.HEAD), may_be_mbox)
                     if reason:
                         self.left_out.append((name, reason))
                     else:
-                        if may_be_mbox and text.is_packed and mbox.is_mbox(text.peek(mbox.HEAD)):
+                        if may_be_mbox and content.is_packed and mbox.is_mbox(content.peek(mbox.HEAD)):
                             _verify_packed(path)
-                        yield from _read_messages(text, name, path, may_be_mbox, largest, offset)
-                    offset += file.size
+                        yield from _read_messages(content, name, path, may_be_mbox, largest, offset)
             except (FileNotFoundError, IrregularFileError):
                 continue  # it vanished, or is no regular file
             except (OSError, SourceError) as error:
                 self.unread.append((name, printable(str(error))))
+            offset += _size_of(path)
 
     def _reason_to_leave_out(self, path: str, head: bytes, may_be_mbox: bool) -> str | None:
         """Return why a file with these first bytes is left out, or None."""
-        # The files of a Maildir or an MH folder were delivered there.
+        # A file that may not be an mbox was delivered to a Maildir or an MH folder: it is mail unless its
+        # first bytes show something else.
         description = kinds.describe_non_mail(head, is_delivered=not may_be_mbox)
         if description:
             return f"it is {description}, not mail"
@@ -224,31 +228,35 @@ class Source:
 def _verify_packed(path: str) -> None:
     """Raise SourceError if a compressed file is truncated or damaged."""
     with File(path) as file:
-        Text(file).verify_packed()
+        Content(file).verify_packed()
 
 
 def _read_messages(
-    text: Text, name: str, path: str, may_be_mbox: bool, largest: int, offset: int
+    content: Content, name: str, path: str, may_be_mbox: bool, largest: int, offset: int
 ) -> Iterator[RawMessage]:
     """Yield the messages of one file; `offset` is the size of the files of its source that precede it."""
-    if may_be_mbox and mbox.is_mbox(text.peek(mbox.HEAD)):
-        for number, (raw, end) in enumerate(mbox.split(text.read, largest), 1):
-            yield RawMessage(raw, f"{name}#{number}", offset + text.count_file_bytes(end), path)
-    elif raw := text.read_all(largest):
-        yield RawMessage(raw, name, offset + text.count_file_bytes(len(raw)), path)
+    if may_be_mbox and mbox.is_mbox(content.peek(mbox.HEAD)):
+        for number, (raw, end) in enumerate(mbox.split(content.read, largest), 1):
+            yield RawMessage(raw, f"{name}#{number}", offset + content.count_file_bytes(end), path)
+    elif raw := content.read_all(largest):
+        yield RawMessage(raw, name, offset + content.count_file_bytes(len(raw)), path)
 
 
 def _open_file(path: str, size: int, largest: int | None) -> Source:
-    """Open a file as a source; raise SourceError if it is no mail, or compressed and damaged."""
+    """Open a file as a source; raise SourceError if it is no mail, or if damage to a compressed file shows.
+
+    Of a compressed message, only the first `largest` bytes are unpacked.
+    """
     with File(path) as file:
-        text = Text(file)
-        head = text.peek(kinds.HEAD)
+        content = Content(file)
+        head = content.peek(kinds.HEAD)
         _refuse_non_mail(printable(path), head)
         kind = "mbox" if mbox.is_mbox(head) else "message"
-        if text.is_packed and kind == "mbox":
-            text.verify_packed()
-        elif text.is_packed:
-            text.read_all(largest or LARGEST_RAW)  # refuse a truncated message before others are read
+        if content.is_packed and kind == "mbox":
+            content.verify_packed()
+        elif content.is_packed:
+            # Refuse a file that was cut off before other sources are read.
+            content.read_all(largest or LARGEST_RAW)
     return Source(path, kind, size, largest=largest)
 
 
@@ -283,8 +291,8 @@ def _may_be_mail(path: str) -> bool:
     """Whether a file may be mail by its first bytes, or cannot be read."""
     try:
         with File(path) as file:
-            return kinds.describe_non_mail(Text(file).peek(kinds.HEAD)) is None
-    except IrregularFileError:
+            return kinds.describe_non_mail(Content(file).peek(kinds.HEAD)) is None
+    except (FileNotFoundError, IrregularFileError):  # a link to nothing, or a device
         return False
     except (OSError, SourceError):
         return True  # it exists, and reading it reports the error

@@ -59,8 +59,8 @@ class Stdin:
         return b"" if pipe is None else bytes(pipe.read(limit))
 
 
-class Text:
-    """The text of a file: its bytes, decompressed if the file is compressed and `as_it_is` is false."""
+class Content:
+    """The content of a file: its bytes, decompressed if the file is compressed and `as_it_is` is false."""
 
     __slots__ = ("_head", "_read", "_unpacker")
 

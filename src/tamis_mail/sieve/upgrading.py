@@ -1,9 +1,10 @@
-"""Convert a store of an older version of the tokens to the present one, by learning its mail again.
+"""Convert a store that counts an older version of the tokens to the present version: learn its mail again.
 
 The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
-digest, and learned into a new file with its label, weight, time and source. The contents of the new file then
-replace those of the store in one transaction: if the process is killed, the store has either the old contents
-or the new ones. A message that is not found is not in the new contents.
+digest, and learned into a new file with its label, weight, time and source. The messages and counts of the
+new file then replace those of the store in one transaction: if the process is killed, the store has either
+the old ones or the new ones. Other settings and the lists of senders stay; lent counts are dropped, and so is
+a message that was not found.
 """
 
 from collections import Counter
@@ -24,15 +25,16 @@ def is_upgradable(store: Store) -> bool:
 
 
 class Upgrade:
-    """Learns the messages of an older store into a new file; `finish` replaces the contents of the store."""
+    """Learns the messages of a store into a new file, that of `sieve`; `finish` replaces the store's."""
 
     def __init__(self, store: Store, sieve: Sieve) -> None:
         self._store = store
         self._sieve = sieve
         with store.snapshot():
+            # SQLite's: if another process changes the store before `finish`, nothing is replaced.
             self._data_version = store.data_version()
             self._entries: dict[bytes, Entry] = {entry.digest: entry for entry in store.entries()}
-            epoch = store.integer_setting("epoch")
+            epoch = store.integer_setting("epoch")  # so that a message has the same weight in the new file
         with sieve.store.transaction() as writer:
             writer.write_setting("epoch", epoch)
 
@@ -46,7 +48,7 @@ class Upgrade:
         return sum(label.messages for label in self._sieve.store.labels()) == self.messages
 
     def list_sources(self) -> list[str]:
-        """List the sources that the journal names, in order."""
+        """List the sources that the journal names, in alphabetical order."""
         return sorted({entry.source for entry in self._entries.values()})
 
     def count_missing(self) -> Counter[str]:
@@ -55,7 +57,10 @@ class Upgrade:
         return Counter(self._entries[digest].source for digest in missing)
 
     def learn(self, messages: Iterable[bytes], progress: Progress | None = None) -> Counter[str]:
-        """Learn those messages that the store remembers; return how many were learned, known or unknown."""
+        """Learn those messages that the store remembers.
+
+        Return how many were learned, were known (already learned by this method) or unknown to the store.
+        """
         return self._sieve.relearn_many(messages, self._entries, progress=progress)
 
     def finish(self, backup: Path) -> None:

@@ -29,8 +29,9 @@ def judge(
 ) -> Verdict:
     """Judge a message, given the counts of each of its features by label, and the features' coefficients.
 
-    `unit` is the weight of a message that is learned now. `names` is called if the evidence is read, and
-    returns the name of each feature. `further_evidence` is the evidence of an imported word list.
+    `unit` is the weight of a message that is learned now. `rule.guessed` is the factor of the counts of
+    guessed mail. `names` is called if the evidence is read, and returns the name of each feature.
+    `further_evidence` is the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
     spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
@@ -48,10 +49,10 @@ def judge(
     for comparison in comparisons:
         own_counts = {key: comparison.own.count(row) for key, row in counts.items()}
         pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
-        label_contributions, label_intercept = _compute_contributions(
+        label_contributions, label_header_length = _compute_contributions(
             pairs, label_rule, comparison.own.messages, comparison.rest
         )
-        log_odds_of_labels[comparison.name] = label_intercept + sum(label_contributions.values())
+        log_odds_of_labels[comparison.name] = label_header_length + sum(label_contributions.values())
 
     def explain() -> tuple[Evidence, ...]:
         names_of_keys = names()
@@ -92,7 +93,7 @@ def _count_sides(
 
 
 def list_other_labels(labels: Sequence[Label]) -> list[str]:
-    """List the labels other than spam that have messages; ham if there are none."""
+    """List the labels other than spam and guessed ones that have messages; ham if there are none."""
     names = [
         label.name
         for label in labels
@@ -104,7 +105,8 @@ def list_other_labels(labels: Sequence[Label]) -> list[str]:
 def decide(
     log_odds: float, other_labels: Sequence[str], log_odds_of_labels: Mapping[str, float], rule: Rule
 ) -> Judgement:
-    """Choose the label by the log-odds of spam and, if there are several other labels, those of each of them.
+    """Choose the label by the log-odds of spam and, if there are several other labels, by the log-odds
+    of each of these against the others.
 
     Raise VerdictError if a number is not finite.
     """
@@ -132,7 +134,10 @@ def refuse_negative(smallest: float) -> None:
 
 
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
-    """Return the factor of the log-odds: 0 without messages of a class, and near 1 with many of both."""
+    """Return the factor of the log-odds: 0 without messages of a class, and near 1 with many of both.
+
+    For the present tokens it is 1 / (1 + patience · (1 / spams + 1 / hams)).
+    """
     smallest = min(spams, hams)
     if smallest <= 0:
         return 0.0
@@ -174,10 +179,11 @@ def _add_coefficients(
 def _compute_contributions(
     counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """Return what each feature adds to the log-odds, and what the length of the headers adds.
+    """Return what each feature adds to the log-odds, and what the sizes of the views add.
 
+    Only n-grams of version 1 have such an offset, which is the length of the headers.
     `counts` has for each feature the numbers of messages on the two sides that have it; `spams` and `hams`
-    are the numbers of all messages on these sides, by view.
+    are the numbers of all messages on these sides, by view: lent messages have only some views.
     """
     sizes = [0] * len(rule.views)
     mask = view_mask(rule.token_version)

@@ -263,6 +263,22 @@ def test_a_folder_without_mail_is_refused(tmp_path: Path, entry: str | None) -> 
     assert "without any file that could be a message" in refusal(tmp_path)
 
 
+def test_a_folder_with_a_link_to_nothing_has_no_mail(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "missing")
+    assert "without any file that could be a message" in refusal(tmp_path)
+
+
+def test_positions_count_files_that_could_not_be_read(tmp_path: Path) -> None:
+    mbox = b"From a@b.c Thu Jan  1 00:00:00 2026\n" + LETTER + b"\n"
+    damaged = gzip.compress(mbox * 50)[:-9]
+    (tmp_path / "a.mbox.gz").write_bytes(damaged)
+    (tmp_path / "b.eml").write_bytes(LETTER)
+    source = open_source(tmp_path)
+    (letter,) = source
+    assert [name for name, _ in source.unread] == [f"{tmp_path.name}/a.mbox.gz"]
+    assert letter.position == source.size
+
+
 def test_a_letter_is_frozen_and_can_be_sent_to_another_process() -> None:
     letter = RawMessage(b"raw", "name", 3)
     with pytest.raises(AttributeError, match="frozen"):

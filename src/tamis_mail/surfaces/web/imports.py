@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from tamis_mail.catalog import Catalog, FoundMessage, remove_missing, scan_path
 from tamis_mail.files import open_privately
 from tamis_mail.mailbox import SourceError
-from tamis_mail.mailbox.stream import File, Text
+from tamis_mail.mailbox.stream import Content, File
 from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web.actions import judge_again
 from tamis_mail.surfaces.web.context import Context
@@ -83,11 +83,11 @@ def _unpack(path: Path, largest: int) -> Path:
     target = path.with_suffix(".unpacked")
     try:
         with File(str(path)) as file:
-            text = Text(file)
-            if not text.is_packed:
+            content = Content(file)
+            if not content.is_packed:
                 return path
             with open(target, "xb", opener=open_privately) as output:
-                while block := text.read(_BLOCK):
+                while block := content.read(_BLOCK):
                     output.write(block)
                     if output.tell() > largest:
                         raise SourceError(f"{path} unpacks to over {largest // _MIB} MB: unpack it first")
