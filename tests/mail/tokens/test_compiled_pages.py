@@ -32,6 +32,7 @@ def compare_page(page: str, tags: int = 250) -> None:
     read = read_html(page, tags)
     expected = (read.visible, read.hidden, read.links, read.images, read.tricks, read.outlook)
     assert mail.read_page(page, tags) == expected
+    assert mail.read_page(page, tags, as_code_points=True) == expected
 
 
 def compare_body(message: Message) -> None:
