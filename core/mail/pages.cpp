@@ -3,6 +3,7 @@
 #include "pages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -82,18 +83,58 @@ Elements make_elements() {
   return elements;
 }
 
+// The elements by the letters of their names, which are two numbers. A name that is none of them meets an empty place soon.
+class ElementTable {
+ public:
+  ElementTable() {
+    for (const auto& [name, element] : make_elements()) {
+      const auto [low, high] = number_letters(name);
+      std::size_t place = find_place(low, high);
+      while (places_[place].high != 0) place = (place + 1) % kPlaces;
+      places_[place] = {low, high, element};
+    }
+  }
+
+  template <class Char>
+  const Element& find(View<Char> name) const {
+    static const Element unknown;
+    if (name.size() > kLongestKnownName) return unknown;
+    const auto [low, high] = number_letters(name);
+    for (std::size_t place = find_place(low, high); places_[place].high != 0; place = (place + 1) % kPlaces) {
+      if (places_[place].low == low && places_[place].high == high) return places_[place].element;
+    }
+    return unknown;
+  }
+
+ private:
+  static constexpr std::size_t kBits = 10, kPlaces = std::size_t{1} << kBits;
+  struct Place {
+    std::uint64_t low = 0;
+    std::uint32_t high = 0;  // Two letters, and the size of the name, which is not zero.
+    Element element;
+  };
+
+  // The first eight letters; the others, and the number of them all. A character outside of ASCII becomes a sign that is in no name.
+  template <class Char>
+  static std::pair<std::uint64_t, std::uint32_t> number_letters(View<Char> name) {
+    std::uint64_t low = 0, high = name.size() << 16;
+    for (std::size_t index = 0; index < name.size(); ++index) {
+      const auto c = static_cast<char32_t>(name[index]);
+      (index < 8 ? low : high) |= std::uint64_t{c < 128 ? c : 127} << index % 8 * 8;
+    }
+    return {low, static_cast<std::uint32_t>(high)};
+  }
+  static std::size_t find_place(std::uint64_t low, std::uint32_t high) {
+    return static_cast<std::size_t>((low ^ std::uint64_t{high} << 40) * 0x9E3779B97F4A7C15 >> (64 - kBits));
+  }
+
+  std::array<Place, kPlaces> places_;
+};
+
 template <class Char>
 const Element& find_element(View<Char> name) {
-  static const Elements elements = make_elements();
-  static const Element unknown;
-  if (name.size() > kLongestKnownName) return unknown;
-  char letters[kLongestKnownName];
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (static_cast<char32_t>(name[i]) >= 128) return unknown;
-    letters[i] = static_cast<char>(name[i]);
-  }
-  const auto found = elements.find(std::string_view(letters, name.size()));
-  return found == elements.end() ? unknown : found->second;
+  static const ElementTable elements;
+  return elements.find(name);
 }
 
 // Whether an element without an end tag ends where an element of a name begins.
@@ -420,20 +461,21 @@ bool is_all_space(View<Char> text) {
 // One space between words and one line break between blocks.
 template <class Char>
 void normalise_lines(String<Char>& text) {
-  std::size_t end = 0;      // The end of the normalised text, which is never longer than the text that was read.
-  Char separator = 0;   // The character to write before the next word.
-  for (const Char c : text) {
-    if (is_space(static_cast<char32_t>(c))) {
-      if (c == '\n') {
-        separator = '\n';
-      } else if (separator == 0) {
-        separator = ' ';
-      }
-      continue;
-    }
-    if (separator != 0 && end > 0) text[end++] = separator;
-    separator = 0;
-    text[end++] = c;
+  const auto is_space_at = [&text](std::size_t place) { return is_space(static_cast<char32_t>(text[place])); };
+  std::size_t end = 0;  // The end of the normalised text, which is never longer than the text that was read.
+  for (std::size_t place = 0; place < text.size();) {
+    Char separator = ' ';
+    for (; place < text.size() && is_space_at(place); ++place) separator = text[place] == '\n' ? '\n' : separator;
+    if (place == text.size()) break;
+    if (end > 0) text[end++] = separator;
+    // Words with one space between them. Both are one case: no processor could predict where a word ends.
+    bool is_gap = false;
+    do {
+      text[end++] = text[place++];
+      if (place == text.size()) break;
+      const bool is_lone_space = (text[place] == ' ') & (place + 1 < text.size()) & !is_space_at(std::min(place + 1, text.size() - 1));
+      is_gap = is_space_at(place) & !is_lone_space;
+    } while (!is_gap);
   }
   text.resize(end);
 }
