@@ -570,7 +570,7 @@ class PageReader {
     int pieces;
   };
 
-  Page page_;  // But for its texts, which are:
+  Page page_;  // Its texts are added at the end.
   String<Char> visible_, hidden_, outlook_;
   String<Char> name_;  // The name of the tag that is read, in lower case.
   std::vector<Mark<Char>> marks_;
