@@ -59,12 +59,20 @@ nb::list to_list(const std::vector<Text>& texts) {
   return list;
 }
 
-nb::tuple read_page_for_python(nb::handle text, std::int64_t tags) {
-  const Page page = read_page(to_text(text, kLongestPage), tags);
+nb::str page_to_str(const AnyText& text) {
+  const std::string* ascii = std::get_if<std::string>(&text);
+  return ascii != nullptr ? nb::str(ascii->data(), ascii->size()) : to_str(TextView(std::get<Text>(text)));
+}
+
+// Reads text of ASCII as bytes, unless code points are asked for.
+nb::tuple read_page_for_python(nb::handle text, std::int64_t tags, bool as_code_points) {
+  Text characters = to_text(text, kLongestPage);
+  const bool has_bytes = !as_code_points && is_ascii(characters);
+  const Page page = has_bytes ? read_page(to_utf8(characters), tags) : read_page(std::move(characters), tags);
   nb::list tricks;
   page.tricks.for_each_name([&tricks](TextView trick) { tricks.append(to_str(trick)); });
-  return nb::make_tuple(to_str(page.visible), to_str(page.hidden), nb::tuple(to_list(page.links)),
-                        nb::tuple(to_list(page.images)), nb::tuple(tricks), to_str(page.outlook));
+  return nb::make_tuple(page_to_str(page.visible), page_to_str(page.hidden), nb::tuple(to_list(page.links)),
+                        nb::tuple(to_list(page.images)), nb::tuple(tricks), page_to_str(page.outlook));
 }
 
 nb::tuple read_body_for_python(nb::handle message) {
@@ -141,7 +149,7 @@ void bind_mail(nb::module_& m) {
   m.def("find_networks", [](nb::handle name) { const Text text = to_text(name); return to_list(find_networks(text)); });
 
   // Pages, styles, entities and bodies.
-  m.def("read_page", &read_page_for_python);
+  m.def("read_page", &read_page_for_python, nb::arg("text"), nb::arg("tags"), nb::arg("as_code_points") = false);
   m.def("read_body", &read_body_for_python);
   m.def("decode_entities", &decode_for_python);
   m.def("find_effect", &find_effect_for_python);

@@ -243,6 +243,9 @@ bool looks_like_page(TextView text) {
   return false;
 }
 
+TextView view_text(const Text& text) { return text; }
+std::string_view view_text(const std::string& ascii) { return ascii; }
+
 class BodyReader {
  public:
   Body read(const Message& message);
@@ -250,11 +253,12 @@ class BodyReader {
  private:
   void read_file(const Part& part);
   void read_text(const Part& part, bool is_first);
-  Text read_visible(const Part& part);
+  AnyText read_visible(const Part& part);
   template <class Char>
   void read_words(View<Char> text, std::size_t first_link, bool is_first);
   void describe_page(const Page& page);
-  std::size_t read_hidden(TextView text, TextView kind);
+  template <class Char>
+  std::size_t read_hidden(View<Char> text, TextView kind);
 
   Body body_;
   Marks marks_;
@@ -303,24 +307,23 @@ void BodyReader::read_text(const Part& part, bool is_first) {
     read_words(*bytes, first_link, is_first);
     return;
   }
-  const Text text = read_visible(part);
-  if (is_ascii(text)) {
-    const std::string bytes = to_utf8(text);
-    read_words(std::string_view(bytes), first_link, is_first);
-  } else {
-    read_words(TextView(text), first_link, is_first);
-  }
+  AnyText visible = read_visible(part);
+  if (const Text* text = std::get_if<Text>(&visible); text != nullptr && is_ascii(*text)) visible = to_utf8(*text);
+  std::visit([&](const auto& text) { read_words(view_text(text), first_link, is_first); }, visible);
 }
 
 // Returns the text of a part that is shown; its links and images are added to the body.
-Text BodyReader::read_visible(const Part& part) {
-  Text text = part.text.first(kText);
-  if (part.kind != U"text/html" && !looks_like_page(text)) return remove_style_sheet(text);
-  Page page = read_page(part.text.first(kPage), kTags);
+AnyText BodyReader::read_visible(const Part& part) {
+  if (part.kind != U"text/html") {
+    const Text text = part.text.first(kText);
+    if (!looks_like_page(text)) return remove_style_sheet(text);
+  }
+  const auto bytes = part.text.first_bytes(kPage);
+  Page page = bytes && is_ascii_bytes(*bytes) ? read_page(std::string(*bytes), kTags) : read_page(part.text.first(kPage), kTags);
   describe_page(page);
   std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
   std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
-  page.visible.resize(std::min(page.visible.size(), kText));
+  std::visit([](auto& text) { text.resize(std::min(text.size(), kText)); }, page.visible);
   return std::move(page.visible);
 }
 
@@ -354,12 +357,14 @@ void BodyReader::describe_page(const Page& page) {
       if (count++ < kImageMarks) marks_.add(TextView(U"image:"), kind, value);
     });
   }
-  body_.hidden += static_cast<std::int64_t>(read_hidden(page.hidden, U"hidden:"));
-  read_hidden(page.outlook, U"outlook:");
+  const auto count_hidden = [this](const auto& text) { return read_hidden(view_text(text), U"hidden:"); };
+  body_.hidden += static_cast<std::int64_t>(std::visit(count_hidden, page.hidden));
+  std::visit([this](const auto& text) { read_hidden(view_text(text), U"outlook:"); }, page.outlook);
 }
 
 // Adds marks for the words of hidden text, and returns how many there are.
-std::size_t BodyReader::read_hidden(TextView text, TextView kind) {
+template <class Char>
+std::size_t BodyReader::read_hidden(View<Char> text, TextView kind) {
   if (text.empty()) return 0;
   const std::vector<std::string> words = split_words(fold_text(first(text, kHiddenText)).text, kHiddenWords);
   for (const std::string& word : words) marks_.add(kind, word);

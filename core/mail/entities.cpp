@@ -58,35 +58,44 @@ char32_t character_of(std::uint32_t code) {
   return code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? U'\ufffd' : static_cast<char32_t>(code);
 }
 
+// Appends characters; false if they are not ASCII and the text is.
+bool append_characters(Text& text, TextView characters) {
+  text += characters;
+  return true;
+}
+bool append_characters(std::string& text, TextView characters) {
+  if (!is_ascii(characters)) return false;
+  text.append(characters.begin(), characters.end());
+  return true;
+}
+
 // Appends the character of a name, or the reference itself (from `&` to the semicolon, if there is one).
-void append_named(Text& decoded, TextView reference) {
-  const bool has_semicolon = reference.back() == U';';
+template <class Char>
+bool append_named(String<Char>& decoded, View<Char> reference) {
+  const bool has_semicolon = reference.back() == ';';
   char letters[kLongestName + 1];
   std::size_t size = 0;
-  for (const char32_t c : reference.substr(1)) letters[size++] = static_cast<char>(c);
+  for (const Char c : reference.substr(1)) letters[size++] = static_cast<char>(c);
   const std::string_view name(letters, size - has_semicolon);
   for (const Entity& entity : kUsual) {
-    if (entity.name == name) {
-      decoded.push_back(entity.character);
-      return;
-    }
+    if (entity.name == name) return append_characters(decoded, TextView(&entity.character, 1));
   }
   const Names& names = html5_names();
   if (has_semicolon) {
     if (const auto found = names.find(std::string(letters, size)); found != names.end()) {
-      decoded += found->second;
-      return;
+      return append_characters(decoded, found->second);
     }
   }
   // Without a semicolon, the longest HTML 4 name at the beginning: &copy2026.
   for (std::size_t length = name.size() < kLongestOldName ? name.size() : kLongestOldName; length > 1; --length) {
     if (const auto found = names.find(std::string(name.substr(0, length))); found != names.end()) {
-      decoded += found->second;
+      const bool is_possible = append_characters(decoded, found->second);
       decoded += reference.substr(length + 1);
-      return;
+      return is_possible;
     }
   }
   decoded += reference;
+  return true;
 }
 
 int hexadecimal_value(char32_t c) {
@@ -95,23 +104,23 @@ int hexadecimal_value(char32_t c) {
   return c >= U'a' && c <= U'f' ? static_cast<int>(c - U'a') + 10 : -1;
 }
 
-}  // namespace
-
-bool decode_entities(Text& text) {
-  std::size_t start = find_character(text, U'&');
+// Returns whether numbers stood for letters or digits; nothing if a character has not the form of the text.
+template <class Char>
+std::optional<bool> decode(String<Char>& text) {
+  std::size_t start = find_character(text, '&');
   if (start == kNowhere) return false;
-  const TextView view(text);
-  Text decoded;
+  const View<Char> view(text);
+  String<Char> decoded;
   decoded.reserve(text.size());
   bool has_hidden_letters = false;
   std::size_t last = 0;
-  for (; start != kNowhere; start = find_character(view, U'&', start)) {
+  for (; start != kNowhere; start = find_character(view, '&', start)) {
     std::size_t end = start + 1;  // The end of the number or name.
     std::uint32_t code = 0;
     bool is_number = false;
-    if (end < view.size() && view[end] == U'#') {
+    if (end < view.size() && view[end] == '#') {
       ++end;
-      const bool is_hexadecimal = end < view.size() && (view[end] == U'x' || view[end] == U'X');
+      const bool is_hexadecimal = end < view.size() && (view[end] == 'x' || view[end] == 'X');
       if (is_hexadecimal) ++end;
       const std::size_t first = end, longest = is_hexadecimal ? kLongestHexadecimal : kLongestDecimal;
       for (; end < view.size() && end - first < longest; ++end) {
@@ -123,18 +132,18 @@ bool decode_entities(Text& text) {
     } else if (end < view.size() && is_ascii_letter(view[end])) {
       while (end < view.size() && end - start <= kLongestName && is_ascii_alnum(view[end])) ++end;
     }
-    if (!is_number && (end - start < 3 || view[start + 1] == U'#')) {  // A name has two letters at least.
+    if (!is_number && (end - start < 3 || view[start + 1] == '#')) {  // A name has two letters at least.
       ++start;
       continue;
     }
-    if (end < view.size() && view[end] == U';') ++end;
+    if (end < view.size() && view[end] == ';') ++end;
     decoded += view.substr(last, start - last);
     if (is_number) {
       const char32_t character = character_of(code);
       has_hidden_letters = has_hidden_letters || is_ascii_alnum(character);
-      decoded.push_back(character);
-    } else {
-      append_named(decoded, view.substr(start, end - start));
+      if (!append_characters(decoded, TextView(&character, 1))) return std::nullopt;
+    } else if (!append_named(decoded, view.substr(start, end - start))) {
+      return std::nullopt;
     }
     last = start = end;
   }
@@ -142,5 +151,10 @@ bool decode_entities(Text& text) {
   text = std::move(decoded);
   return has_hidden_letters;
 }
+
+}  // namespace
+
+bool decode_entities(Text& text) { return *decode(text); }
+std::optional<bool> decode_ascii_entities(std::string& ascii) { return decode(ascii); }
 
 }  // namespace tamis::mail

@@ -6,7 +6,10 @@
 #include <iterator>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+
+#include "../compiler.hpp"
 
 namespace tamis::mail {
 
@@ -76,11 +79,44 @@ struct Tricks {
        zero_width = false;
 };
 
+constexpr std::size_t kBlock = 64;  // Places that are searched without a branch, so that vectors are used.
+
+// Returns the first place, in steps of kBlock, of which one of the next kBlock places has a character that three others at
+// distances of two repeat, and one between that differs; if there is none, one with fewer than kBlock places before `end`.
+template <class Char>
+TAMIS_INLINE std::size_t find_repeated_sign(const Char* text, std::size_t place, std::size_t end) {
+  using Bits = std::make_unsigned_t<Char>;  // As wide as the characters, for the vectors.
+  for (; end - place >= kBlock; place += kBlock) {
+    const Char* here = text + place;
+    Bits is_there = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      is_there = static_cast<Bits>(is_there | ((here[i] == here[i + 2]) & (here[i] == here[i + 4]) & (here[i] == here[i + 6]) &
+                                               (here[i] != here[i + 1])));
+    }
+    if (is_there != 0) return place;
+  }
+  return place;
+}
+TAMIS_FOR_EACH_PROCESSOR std::size_t find_spaced_block(const char* text, std::size_t place, std::size_t end) {
+  return find_repeated_sign(text, place, end);
+}
+TAMIS_FOR_EACH_PROCESSOR std::size_t find_spaced_block(const char32_t* text, std::size_t place, std::size_t end) {
+  return find_repeated_sign(text, place, end);
+}
+
 // Whether five letters stand alone with the same sign between them: v i a g r. The letters are `[a-z]`, the signs
 // ` ._*-`, and no letter or digit comes before or after them.
 template <class Char>
 bool has_spaced_word(View<Char> text) {
-  for (std::size_t place = 1; place + 7 < text.size(); ++place) {
+  if (text.size() < 9) return false;
+  const std::size_t end = text.size() - 7;
+  std::size_t block_end = 0;  // Of the places that are looked at one by one.
+  for (std::size_t place = 1; place < end; ++place) {
+    if (place >= block_end) {
+      place = find_spaced_block(text.data(), place, end);
+      block_end = place + kBlock;
+      if (place >= end) return false;
+    }
     const Char sign = text[place];
     if (text[place + 2] != sign) continue;  // Most places end here.
     if (sign != ' ' && sign != '.' && sign != '_' && sign != '*' && sign != '-') continue;
@@ -203,12 +239,16 @@ bool normalize_usual(TextView text, Text& normalized, Tricks& tricks) {
   thread_local NormalizedCharacters known;
   normalized.reserve(text.size() + text.size() / 8);
   bool has_invisible = false;
-  for (const char32_t c : text) {
-    if (c < 128) {
-      normalized.push_back(c + (is_ascii_class(c, character_class::kUpper) ? 32 : 0));
-      continue;
+  for (std::size_t place = 0; place < text.size();) {
+    const std::size_t start = place, size = normalized.size();
+    while (place < text.size() && text[place] < 128) ++place;
+    normalized.append(text, start, place - start);
+    for (std::size_t index = size; index < normalized.size(); ++index) {  // A loop without branches.
+      const char32_t c = normalized[index];
+      normalized[index] = c + (c >= U'A' && c <= U'Z' ? 32 : 0);
     }
-    const std::uint32_t form = known.find(c);
+    if (place == text.size()) break;
+    const std::uint32_t form = known.find(text[place++]);
     if (form == NormalizedCharacters::kUnusual) return false;
     if (form == NormalizedCharacters::kRemoved) {
       has_invisible = true;
@@ -224,6 +264,9 @@ bool normalize_usual(TextView text, Text& normalized, Tricks& tricks) {
 
 // Replace look-alikes in words of mixed scripts; a word is unchanged if one of its letters has no Latin look-alike.
 void replace_look_alikes(Text& text, Tricks& tricks) {
+  std::uint32_t has_look_alike = 0;
+  for (const char32_t c : text) has_look_alike |= static_cast<std::uint32_t>(is_greek_or_cyrillic(c));  // Without branches.
+  if (has_look_alike == 0) return;
   for (std::size_t start = 0; start < text.size();) {
     std::size_t end = start;
     bool has_latin = false, has_other = false;

@@ -169,8 +169,9 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
   }
   exchange_neighbours(all, numbers.size());
   std::size_t count = 1;
+  std::uint64_t last = all[0];  // As all[count - 1]. To load what was just stored would take most of the time.
   for (std::size_t index = 1; index < numbers.size(); ++index) {  // Insertion sort; equal numbers are left out.
-    const std::uint64_t number = all[index], last = all[count - 1];
+    const std::uint64_t number = all[index];
     if (number < last) {  // In few large buckets.
       std::size_t place = count;
       while (place > 0 && all[place - 1] > number) --place;
@@ -181,6 +182,7 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
     } else {  // Without a branch: a third of the numbers are equal to the last one, and no processor could predict which.
       all[count] = number;
       count += number != last;
+      last = number;
     }
   }
   return {all, all + count};

@@ -3,9 +3,11 @@
 #include "pages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -36,8 +38,8 @@ struct Element {
   Action start = Action::kOdd;
   Action end = Action::kOdd;
   bool is_void = false;
-  bool is_box = false;  // Whether its end tag closes all elements within.
-  TextView address;     // The attribute that holds an address.
+  bool is_box = false;       // Whether its end tag closes all elements within.
+  std::string_view address;  // The attribute that holds an address.
 };
 
 using Elements = std::unordered_map<std::string_view, Element>;
@@ -67,9 +69,8 @@ Elements make_elements() {
       "summary table textarea title tr ul xmp",
       Action::kBreaks);
   set_actions("td th", Action::kGaps);
-  const std::pair<const char*, TextView> pointers[] = {{"a", U"href"},    {"area", U"href"}, {"form", U"action"},
-                                                       {"frame", U"src"}, {"iframe", U"src"}, {"img", U"src"},
-                                                       {"input", U"src"}};
+  const std::pair<const char*, const char*> pointers[] = {{"a", "href"},    {"area", "href"},  {"form", "action"}, {"frame", "src"},
+                                                          {"iframe", "src"}, {"img", "src"}, {"input", "src"}};
   for (const auto& [name, address] : pointers) {
     elements[name].start = Action::kPointsAt;
     elements[name].address = address;
@@ -82,23 +83,65 @@ Elements make_elements() {
   return elements;
 }
 
-const Element& find_element(TextView name) {
-  static const Elements elements = make_elements();
-  static const Element unknown;
-  if (name.size() > kLongestKnownName) return unknown;
-  char letters[kLongestKnownName];
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] >= 128) return unknown;
-    letters[i] = static_cast<char>(name[i]);
+// The elements by the letters of their names, which are two numbers. A name that is none of them meets an empty place soon.
+class ElementTable {
+ public:
+  ElementTable() {
+    for (const auto& [name, element] : make_elements()) {
+      const auto [low, high] = number_letters(name);
+      std::size_t place = find_place(low, high);
+      while (places_[place].high != 0) place = (place + 1) % kPlaces;
+      places_[place] = {low, high, element};
+    }
   }
-  const auto found = elements.find(std::string_view(letters, name.size()));
-  return found == elements.end() ? unknown : found->second;
+
+  template <class Char>
+  const Element& find(View<Char> name) const {
+    static const Element unknown;
+    if (name.size() > kLongestKnownName) return unknown;
+    const auto [low, high] = number_letters(name);
+    for (std::size_t place = find_place(low, high); places_[place].high != 0; place = (place + 1) % kPlaces) {
+      if (places_[place].low == low && places_[place].high == high) return places_[place].element;
+    }
+    return unknown;
+  }
+
+ private:
+  static constexpr std::size_t kBits = 10, kPlaces = std::size_t{1} << kBits;
+  struct Place {
+    std::uint64_t low = 0;
+    std::uint32_t high = 0;  // Two letters, and the size of the name, which is not zero.
+    Element element;
+  };
+
+  // The first eight letters; the others, and the number of them all. A character outside of ASCII becomes a sign that is in no name.
+  template <class Char>
+  static std::pair<std::uint64_t, std::uint32_t> number_letters(View<Char> name) {
+    std::uint64_t low = 0, high = name.size() << 16;
+    for (std::size_t index = 0; index < name.size(); ++index) {
+      const auto c = static_cast<char32_t>(name[index]);
+      (index < 8 ? low : high) |= std::uint64_t{c < 128 ? c : 127} << index % 8 * 8;
+    }
+    return {low, static_cast<std::uint32_t>(high)};
+  }
+  static std::size_t find_place(std::uint64_t low, std::uint32_t high) {
+    return static_cast<std::size_t>((low ^ std::uint64_t{high} << 40) * 0x9E3779B97F4A7C15 >> (64 - kBits));
+  }
+
+  std::array<Place, kPlaces> places_;
+};
+
+template <class Char>
+const Element& find_element(View<Char> name) {
+  static const ElementTable elements;
+  return elements.find(name);
 }
 
 // Whether an element without an end tag ends where an element of a name begins.
-bool is_closed_by(TextView open, TextView name) {
-  if (is_one_of(name, {U"dt", U"dd"})) return is_one_of(open, {U"dt", U"dd"});
-  return open == name && is_one_of(name, {U"p", U"li", U"option"});
+template <class Char>
+bool is_closed_by(View<Char> open, View<Char> name) {
+  if (is_one_of(name, {"dt", "dd"})) return is_one_of(open, {"dt", "dd"});
+  return open == name && is_one_of(name, {"p", "li", "option"});
 }
 
 // ---- Tags ----
@@ -112,12 +155,13 @@ struct Tag {
 
 // The end of attributes: the next angle bracket that is not between quotes. A quote that is not closed within
 // `kQuoted` characters is a character like others.
-std::size_t find_attributes_end(TextView text, std::size_t place) {
+template <class Char>
+std::size_t find_attributes_end(View<Char> text, std::size_t place) {
   while (place < text.size()) {
-    const char32_t c = text[place];
-    if (c == U'<' || c == U'>') break;
+    const Char c = text[place];
+    if (c == '<' || c == '>') break;
     ++place;
-    if (c == U'"' || c == U'\'') {
+    if (c == '"' || c == '\'') {
       const std::size_t quote = find_character(text.substr(0, std::min(text.size(), place + kQuoted + 1)), c, place);
       if (quote != kNowhere) place = quote + 1;
     }
@@ -126,30 +170,32 @@ std::size_t find_attributes_end(TextView text, std::size_t place) {
 }
 
 // Returns the first tag at `place` or later.
-std::optional<Tag> find_tag(TextView text, std::size_t place) {
-  for (; (place = find_character(text, U'<', place)) != kNowhere; ++place) {
+template <class Char>
+std::optional<Tag> find_tag(View<Char> text, std::size_t place) {
+  for (; (place = find_character(text, '<', place)) != kNowhere; ++place) {
     std::size_t end = place + 1;
     if (end >= text.size()) break;
-    const char32_t sign = text[end];
-    if (!is_ascii_letter(sign) && sign != U'/' && sign != U'!' && sign != U'?') continue;
+    const Char sign = text[end];
+    if (!is_ascii_letter(sign) && sign != '/' && sign != '!' && sign != '?') continue;
     const auto ends_name = [](char32_t c) {
-      return c == U'<' || c == U'>' || c == U'/' || c == U'"' || c == U'\'' || is_space(c);
+      return c == '<' || c == '>' || c == '/' || c == '"' || c == '\'' || is_space(c);
     };
     ++end;
     while (end < text.size() && !ends_name(text[end])) ++end;
     Tag tag{place, end, find_attributes_end(text, end), 0};
-    tag.end = tag.attributes_end + (tag.attributes_end < text.size() && text[tag.attributes_end] == U'>');
+    tag.end = tag.attributes_end + (tag.attributes_end < text.size() && text[tag.attributes_end] == '>');
     return tag;
   }
   return std::nullopt;
 }
 
-Text replace_tags(TextView text) {
-  Text rest;
+template <class Char>
+String<Char> replace_tags(View<Char> text) {
+  String<Char> rest;
   std::size_t last = 0;
   while (const auto tag = find_tag(text, last)) {
     rest += text.substr(last, tag->start - last);
-    rest.push_back(U' ');
+    rest.push_back(' ');
     last = tag->end;
   }
   rest += text.substr(last);
@@ -159,23 +205,24 @@ Text replace_tags(TextView text) {
 // ---- What is removed before tags are read ----
 
 // Replaces the content of `data:` addresses: 200 characters or more of it, after a media type of up to 60.
-void remove_data(Text& text) {
+template <class Char>
+void remove_data(String<Char>& text) {
   const auto is_type = [](char32_t c) {
-    return is_ascii_letter(c) || c == U'/' || c == U'+' || c == U'.' || c == U'-';
+    return is_ascii_letter(c) || c == '/' || c == '+' || c == '.' || c == '-';
   };
   const auto is_content = [](char32_t c) {
-    return is_ascii_alnum(c) || c == U';' || c == U'=' || c == U',' || c == U'+' || c == U'/' || c == U'%' ||
-           c == U'-' || is_space(c);
+    return is_ascii_alnum(c) || c == ';' || c == '=' || c == ',' || c == '+' || c == '/' || c == '%' ||
+           c == '-' || is_space(c);
   };
   constexpr std::size_t kType = 60, kShortest = 200;
-  const TextView view(text);
-  Text rest;
+  const View<Char> view(text);
+  String<Char> rest;
   std::size_t last = 0;
-  for (std::size_t place = 0; (place = find_part(view, U"data:", place, 4)) != kNowhere;) {
+  for (std::size_t place = 0; (place = find_ascii_part(view, "data:", place, 4)) != kNowhere;) {
     const std::size_t start = place += 5;  // Of the media type.
     std::size_t type_end = start, plain_start = start;  // All type characters from there on are content characters.
     while (type_end < view.size() && type_end - start < kType && is_type(view[type_end])) {
-      if (view[type_end++] == U'.') plain_start = type_end;
+      if (view[type_end++] == '.') plain_start = type_end;
     }
     std::size_t end = type_end;
     while (end < view.size() && is_content(view[end])) ++end;
@@ -191,24 +238,25 @@ void remove_data(Text& text) {
 }
 
 // Replaces style sheets, scripts and XML of conditional comments by spaces, up to their end tags.
-Text remove_unseen(TextView text) {
-  Text rest;
+template <class Char>
+String<Char> remove_unseen(View<Char> text) {
+  String<Char> rest;
   std::size_t last = 0;
-  for (std::size_t place = 0; (place = find_character(text, U'<', place)) != kNowhere;) {
+  for (std::size_t place = 0; (place = find_character(text, '<', place)) != kNowhere;) {
     const std::size_t start = place++;
-    for (const TextView name : {TextView(U"style"), TextView(U"xml"), TextView(U"script")}) {
+    for (const std::string_view name : {"style", "xml", "script"}) {
       const std::size_t name_end = place + name.size();
       if (!is_at_in_any_case(text, place, name) || name_end >= text.size() ||
-          !(is_ascii_space(text[name_end]) || text[name_end] == U'>')) {
+          !(is_ascii_space(text[name_end]) || text[name_end] == '>')) {
         continue;
       }
       std::size_t end = name_end;
-      while ((end = find_character(text, U'<', end)) != kNowhere &&
-             !(is_at(text, end + 1, U"/") && is_at_in_any_case(text, end + 2, name))) {
+      while ((end = find_character(text, '<', end)) != kNowhere &&
+             !(is_at(text, end + 1, "/") && is_at_in_any_case(text, end + 2, name))) {
         ++end;
       }
       rest += text.substr(last, start - last);
-      rest.push_back(U' ');
+      rest.push_back(' ');
       last = place = std::min(end, text.size());
       break;
     }
@@ -218,21 +266,22 @@ Text remove_unseen(TextView text) {
 }
 
 // Whether a tag within a word is closed at once, as in `v<b></b>iagra`.
-bool has_split_word(TextView text) {
+template <class Char>
+bool has_split_word(View<Char> text) {
   constexpr std::size_t kLongestName = 12, kAttributes = 100;
-  for (std::size_t start = 0; (start = find_character(text, U'<', start)) != kNowhere; ++start) {
+  for (std::size_t start = 0; (start = find_character(text, '<', start)) != kNowhere; ++start) {
     if (start == 0 || !is_ascii_letter(text[start - 1])) continue;
     const std::size_t name = start + 1;
     std::size_t close = name;
-    while (close < text.size() && close - name <= kLongestName + kAttributes && text[close] != U'<' &&
-           text[close] != U'>') {
+    while (close < text.size() && close - name <= kLongestName + kAttributes && text[close] != '<' &&
+           text[close] != '>') {
       ++close;
     }
-    if (!is_at(text, close, U"></")) continue;
+    if (!is_at(text, close, "></")) continue;
     std::size_t end = close + 3;
     while (end < text.size() && end - close - 3 <= kLongestName && is_ascii_letter(text[end])) ++end;
     const std::size_t size = end - close - 3;
-    if (size < 1 || size > kLongestName || !is_at(text, end, U">")) continue;
+    if (size < 1 || size > kLongestName || !is_at(text, end, ">")) continue;
     if (name + size <= close && close - name - size <= kAttributes &&
         text.substr(name, size) == text.substr(close + 3, size) && end + 1 < text.size() &&
         is_ascii_letter(text[end + 1])) {
@@ -245,8 +294,9 @@ bool has_split_word(TextView text) {
 // ---- Addresses ----
 
 // The value of an attribute, given in lower case, among the attributes of a tag; nothing if it is not there.
-std::optional<TextView> find_attribute(TextView attributes, TextView wanted) {
-  const auto is_name = [](char32_t c) { return is_ascii_letter(c) || c == U':' || c == U'_' || c == U'-'; };
+template <class Char>
+std::optional<View<Char>> find_attribute(View<Char> attributes, std::string_view wanted) {
+  const auto is_name = [](char32_t c) { return is_ascii_letter(c) || c == ':' || c == '_' || c == '-'; };
   for (std::size_t place = 0; place < attributes.size();) {
     if (!is_name(attributes[place])) {
       ++place;
@@ -254,18 +304,18 @@ std::optional<TextView> find_attribute(TextView attributes, TextView wanted) {
     }
     const std::size_t start = place;
     while (place < attributes.size() && is_name(attributes[place])) ++place;
-    const TextView name = attributes.substr(start, place - start);
+    const View<Char> name = attributes.substr(start, place - start);
     std::size_t value = skip_ascii_spaces(attributes, place);
-    if (!is_at(attributes, value, U"=")) continue;
+    if (!is_at(attributes, value, "=")) continue;
     value = skip_ascii_spaces(attributes, value + 1);
     if (value >= attributes.size()) continue;
-    const char32_t quote = attributes[value];
+    const Char quote = attributes[value];
     std::size_t end = value;
-    if (quote == U'"' || quote == U'\'') {
+    if (quote == '"' || quote == '\'') {
       end = std::min(find_character(attributes, quote, ++value), attributes.size());
       place = std::min(end + 1, attributes.size());
     } else {
-      const auto ends = [](char32_t c) { return is_ascii_space(c) || c == U'"' || c == U'\'' || c == U'>'; };
+      const auto ends = [](char32_t c) { return is_ascii_space(c) || c == '"' || c == '\'' || c == '>'; };
       while (end < attributes.size() && !ends(attributes[end])) ++end;
       if (end == value) continue;
       place = end;
@@ -277,8 +327,9 @@ std::optional<TextView> find_attribute(TextView attributes, TextView wanted) {
   return std::nullopt;
 }
 
-Text clean_address(TextView address) {
-  Text cleaned(address);
+template <class Char>
+Text clean_address(View<Char> address) {
+  Text cleaned(address.begin(), address.end());
   decode_entities(cleaned);
   cleaned.erase(std::remove_if(cleaned.begin(), cleaned.end(), is_space), cleaned.end());
   if (is_at_in_any_case(cleaned, 0, U"data:") && cleaned.size() > 60) cleaned.resize(60);
@@ -341,12 +392,14 @@ bool is_file_ending(TextView ending) {
 }
 
 // Whether the text of a link is a host other than its address's host, a parent or a subdomain of it.
-bool differs(TextView text, TextView address) {
-  text = first(strip(text), 300);
-  if (find_character(text, U'.') == kNowhere || find_character(text, U' ') != kNowhere ||
-      !(is_at_in_any_case(address, 0, U"http:") || is_at_in_any_case(address, 0, U"https:"))) {
+template <class Char>
+bool differs(View<Char> shown, TextView address) {
+  shown = first(strip(shown), 300);
+  if (find_character(shown, '.') == kNowhere || find_character(shown, ' ') != kNowhere ||
+      !(is_at_in_any_case(address, 0, "http:") || is_at_in_any_case(address, 0, "https:"))) {
     return false;
   }
+  const Text text(shown.begin(), shown.end());
   const Text text_host = find_host(text), address_host = find_host(address);
   if (text_host.empty() || (is_file_ending(after_last(text_host, U'.')) && !has_part(text, U"//")) ||
       find_character(text, U'@') != kNowhere) {
@@ -359,15 +412,17 @@ bool differs(TextView text, TextView address) {
 // ---- Text ----
 
 // Whether a text holds only spaces, and references to spaces and invisible characters.
-bool is_blank(TextView text) {
+template <class Char>
+bool is_blank(View<Char> text) {
   // As the flag IGNORECASE of Python compares: two more characters are an i, and one is an s.
   const auto fold = [](char32_t c) {
     return c == 0x130 || c == 0x131 ? U'i' : c == 0x17f ? U's' : to_ascii_lower(c);
   };
-  const auto find_end = [&text, &fold](std::size_t place, std::initializer_list<TextView> names) {
-    for (const TextView name : names) {
+  const auto find_end = [&text, &fold](std::size_t place, std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
       std::size_t i = 0;
-      while (i < name.size() && place + i < text.size() && fold(text[place + i]) == name[i]) ++i;
+      const std::size_t end = std::min(name.size(), text.size() - place);
+      while (i < end && fold(static_cast<char32_t>(text[place + i])) == static_cast<unsigned char>(name[i])) ++i;
       if (i == name.size()) return place + i;
     }
     return kNowhere;
@@ -377,48 +432,80 @@ bool is_blank(TextView text) {
       ++place;
       continue;
     }
-    if (text[place] != U'&') return false;
+    if (text[place] != '&') return false;
     ++place;
-    if (is_at(text, place, U"#")) {
-      const bool is_hexadecimal = is_at(text, place + 1, U"x") || is_at(text, place + 1, U"X");
+    if (is_at(text, place, "#")) {
+      const bool is_hexadecimal = is_at(text, place + 1, "x") || is_at(text, place + 1, "X");
       place += is_hexadecimal ? 2 : 1;
-      while (is_at(text, place, U"0")) ++place;
+      while (is_at(text, place, "0")) ++place;
       // A number such as 200b is read as 20, and what follows is not blank.
       place = is_hexadecimal
-                  ? find_end(place, {U"20", U"a0", U"ad", U"34f", U"feff"})
-                  : find_end(place, {U"32",   U"160",  U"173",  U"847",  U"8192", U"8193", U"8194", U"8195", U"8196",
-                                     U"8197", U"8198", U"8199", U"8200", U"8201", U"8202", U"8203", U"8204", U"8205",
-                                     U"8206", U"8207", U"65279"});
+                  ? find_end(place, {"20", "a0", "ad", "34f", "feff"})
+                  : find_end(place, {"32",   "160",  "173",  "847",  "8192", "8193", "8194", "8195", "8196",
+                                     "8197", "8198", "8199", "8200", "8201", "8202", "8203", "8204", "8205",
+                                     "8206", "8207", "65279"});
     } else {
-      place = find_end(place, {U"nbsp", U"zwnj", U"zwj", U"shy", U"ensp", U"emsp", U"thinsp", U"lrm", U"rlm"});
+      place = find_end(place, {"nbsp", "zwnj", "zwj", "shy", "ensp", "emsp", "thinsp", "lrm", "rlm"});
     }
     if (place == kNowhere) return false;
-    place += is_at(text, place, U";");
+    place += is_at(text, place, ";");
   }
   return true;
 }
 
-bool is_all_space(TextView text) { return std::all_of(text.begin(), text.end(), is_space); }
+template <class Char>
+bool is_all_space(View<Char> text) {
+  return std::all_of(text.begin(), text.end(), is_space);
+}
 
 // One space between words and one line break between blocks.
-void normalise_lines(Text& text) {
-  std::size_t end = 0;      // The end of the normalised text, which is never longer than the text that was read.
-  char32_t separator = 0;   // The character to write before the next word.
-  for (const char32_t c : text) {
-    if (is_space(c)) {
-      if (c == U'\n') {
-        separator = U'\n';
-      } else if (separator == 0) {
-        separator = U' ';
-      }
-      continue;
-    }
-    if (separator != 0 && end > 0) text[end++] = separator;
-    separator = 0;
-    text[end++] = c;
+template <class Char>
+void normalise_lines(String<Char>& text) {
+  const auto is_space_at = [&text](std::size_t place) { return is_space(static_cast<char32_t>(text[place])); };
+  std::size_t end = 0;  // The end of the normalised text, which is never longer than the text that was read.
+  for (std::size_t place = 0; place < text.size();) {
+    Char separator = ' ';
+    for (; place < text.size() && is_space_at(place); ++place) separator = text[place] == '\n' ? '\n' : separator;
+    if (place == text.size()) break;
+    if (end > 0) text[end++] = separator;
+    // Words with one space between them. Both are one case: no processor could predict where a word ends.
+    bool is_gap = false;
+    do {
+      text[end++] = text[place++];
+      if (place == text.size()) break;
+      const bool is_lone_space = (text[place] == ' ') & (place + 1 < text.size()) & !is_space_at(std::min(place + 1, text.size() - 1));
+      is_gap = is_space_at(place) & !is_lone_space;
+    } while (!is_gap);
   }
   text.resize(end);
 }
+
+// Decodes references in the text of a page, and normalises its spaces. Returns whether letters were written as numbers.
+bool finish_text(Text text, AnyText& finished) {
+  const bool has_hidden_letters = decode_entities(text);
+  normalise_lines(text);
+  finished = std::move(text);
+  return has_hidden_letters;
+}
+bool finish_text(std::string ascii, AnyText& finished) {
+  const std::optional<bool> has_hidden_letters = decode_ascii_entities(ascii);
+  if (!has_hidden_letters) return finish_text(widen(ascii), finished);
+  normalise_lines(ascii);
+  finished = std::move(ascii);
+  return *has_hidden_letters;
+}
+
+bool is_ascii_text(TextView text) { return is_ascii(text); }
+bool is_ascii_text(std::string_view) { return true; }
+Text to_text(Text text) { return text; }
+Text to_text(std::string ascii) { return widen(ascii); }
+
+template <class Char>
+constexpr Char kSpaces[] = {' ', '\n'};
+template <class Char>
+constexpr View<Char> kBlank(kSpaces<Char>, 1);
+template <class Char>
+constexpr View<Char> kLineBreak(kSpaces<Char> + 1, 1);
 
 // ---- The reader ----
 
@@ -438,39 +525,41 @@ struct State {
 };
 
 // An element that hides text or shows it again.
+template <class Char>
 struct Mark {
-  Text name;
+  String<Char> name;
   std::int64_t count;  // The number of open elements of its name, itself included.
   std::int64_t boxes;
   State before;
 };
 
+template <class Char>
 class PageReader {
  public:
-  void remove_comments(Text& page);
-  void remove_scripts(Text& page);
-  void look_for_split_words(TextView text) {
+  void remove_comments(String<Char>& page);
+  void remove_scripts(String<Char>& page);
+  void look_for_split_words(View<Char> text) {
     if (has_split_word(first(text, kRest))) page_.tricks.add(Trick::kSplitWords);
   }
-  Page read(TextView text, std::int64_t tags);
+  Page read(View<Char> text, std::int64_t tags);
 
  private:
-  void read_tag(TextView text, const Tag& tag, TextView after);
-  void follow(TextView name, const Element& element, bool is_end);
-  void close_before(TextView name);
+  void read_tag(View<Char> text, const Tag& tag, View<Char> after);
+  void follow(View<Char> name, const Element& element, bool is_end);
+  void close_before(View<Char> name);
   void enter(const State& state);
-  void style(TextView name, bool is_end, TextView attributes);
-  void note_hidden(TextView text);
-  void point(TextView name, bool is_end, const Element& element, TextView attributes);
-  void point_all(TextView text);
-  std::optional<Text> record(TextView name, const Element& element, TextView attributes, std::size_t longest);
-  void append_visible(TextView text);
+  void style(View<Char> name, bool is_end, View<Char> attributes);
+  void note_hidden(View<Char> text);
+  void point(View<Char> name, bool is_end, const Element& element, View<Char> attributes);
+  void point_all(View<Char> text);
+  std::optional<Text> record(View<Char> name, const Element& element, View<Char> attributes, std::size_t longest);
+  void append_visible(View<Char> text);
   // Returns where the text that follows belongs.
-  void append(TextView text) {
+  void append(View<Char> text) {
     if (state_.is_shown()) {
       append_visible(text);
     } else {
-      page_.hidden += text;
+      hidden_ += text;
     }
   }
 
@@ -481,12 +570,12 @@ class PageReader {
     int pieces;
   };
 
-  Page page_;
-  Text name_;        // The name of the tag that is read, in lower case.
-  Text attributes_;  // Its attributes, in lower case.
-  std::vector<Mark> marks_;
+  Page page_;  // Its texts are added at the end.
+  String<Char> visible_, hidden_, outlook_;
+  String<Char> name_;  // The name of the tag that is read, in lower case.
+  std::vector<Mark<Char>> marks_;
   // Elements that are open, by name, since the first mark. A hostile page cannot make a map slow as it can a hash table.
-  std::map<Text, std::int64_t, std::less<>> counts_;
+  std::map<String<Char>, std::int64_t, std::less<>> counts_;
   std::int64_t boxes_ = 0;  // The number of those whose end tag closes all elements within.
   State state_;
   Colour background_ = kWhite;   // The background of the page.
@@ -495,12 +584,13 @@ class PageReader {
 };
 
 // Removes comments; the content of conditional comments is text for Outlook.
-void PageReader::remove_comments(Text& page) {
-  const TextView text(page);
-  Text rest;
+template <class Char>
+void PageReader<Char>::remove_comments(String<Char>& page) {
+  const View<Char> text(page);
+  String<Char> rest;
   std::size_t last = 0;
-  for (std::size_t start; (start = find_part(text, U"<!--", last, 1)) != kNowhere;) {
-    const std::size_t end = find_part(text, U"-->", start + 2, 2);  // `<!-->` is a complete comment.
+  for (std::size_t start; (start = find_ascii_part(text, "<!--", last, 1)) != kNowhere;) {
+    const std::size_t end = find_ascii_part(text, "-->", start + 2, 2);  // `<!-->` is a complete comment.
     if (end == kNowhere) {
       page_.tricks.add(Trick::kNoClose);
       break;
@@ -510,15 +600,15 @@ void PageReader::remove_comments(Text& page) {
     if (start > 0 && is_alpha(text[start - 1]) && last < text.size() && is_alpha(text[last])) {
       page_.tricks.add(Trick::kSplitWords);
     }
-    if (!is_at(text, start + 4, U"[if")) continue;
-    const Text comment = replace_tags(remove_unseen(after_first(text.substr(start + 4, end - start - 4), U'>')));
+    if (!is_at(text, start + 4, "[if")) continue;
+    const String<Char> comment = replace_tags<Char>(remove_unseen(after_first(text.substr(start + 4, end - start - 4), '>')));
     std::size_t copied = 0;
-    for (std::size_t place; (place = find_part(comment, U"<![endif]", copied)) != kNowhere; copied = place + 9) {
-      page_.outlook.append(comment, copied, place - copied);
-      page_.outlook.push_back(U' ');
+    for (std::size_t place; (place = find_ascii_part(comment, "<![endif]", copied)) != kNowhere; copied = place + 9) {
+      outlook_.append(comment, copied, place - copied);
+      outlook_.push_back(' ');
     }
-    page_.outlook.append(comment, copied);
-    page_.outlook.push_back(U'\n');
+    outlook_.append(comment, copied);
+    outlook_.push_back('\n');
   }
   if (last == 0) return;
   rest += text.substr(last);
@@ -526,27 +616,28 @@ void PageReader::remove_comments(Text& page) {
 }
 
 // Removes scripts and styles, from tag to end tag.
-void PageReader::remove_scripts(Text& page) {
-  constexpr TextView kNames[] = {U"script", U"style"};
-  const TextView text(page);
-  Text rest;
+template <class Char>
+void PageReader<Char>::remove_scripts(String<Char>& page) {
+  constexpr std::string_view kNames[] = {"script", "style"};
+  const View<Char> text(page);
+  String<Char> rest;
   std::size_t last = 0, start = 0;
   bool is_changed = false;
-  TextView open;  // The name of the element that is open.
-  for (std::size_t place = 0; (place = find_character(text, U'<', place)) != kNowhere;) {
+  std::string_view open;  // The name of the element that is open.
+  for (std::size_t place = 0; (place = find_character(text, '<', place)) != kNowhere;) {
     const std::size_t tag = place++;
-    const bool is_end = is_at(text, place, U"/");
+    const bool is_end = is_at(text, place, "/");
     if (is_end) ++place;
-    for (const TextView name : kNames) {
+    for (const std::string_view name : kNames) {
       const std::size_t name_end = place + name.size();
       if (!is_at_in_any_case(text, place, name) || name_end >= text.size() ||
-          !(is_ascii_space(text[name_end]) || text[name_end] == U'>' || text[name_end] == U'/')) {
+          !(is_ascii_space(text[name_end]) || text[name_end] == '>' || text[name_end] == '/')) {
         continue;
       }
-      const std::size_t close = find_character(text, U'>', name_end);
+      const std::size_t close = find_character(text, '>', name_end);
       place = close == kNowhere ? text.size() : close + 1;
       if (is_end && name == open) {
-        has_background_ = has_background_ || has_part(text.substr(start, tag - start), U"background");
+        has_background_ = has_background_ || find_ascii_part(text.substr(start, tag - start), "background") != kNowhere;
         last = place;
         open = {};
       } else if (open.empty() && !is_end) {
@@ -567,14 +658,15 @@ void PageReader::remove_scripts(Text& page) {
   if (is_changed) page = std::move(rest);
 }
 
-Page PageReader::read(TextView text, std::int64_t tags) {
+template <class Char>
+Page PageReader<Char>::read(View<Char> text, std::int64_t tags) {
   std::optional<Tag> tag = tags < 0 ? std::nullopt : find_tag(text, 0);
   std::int64_t count = 0;
   const auto is_last = [&] { return !tag || (tags > 0 && count >= tags); };
   // The text before a tag is a piece of its own, even if it is empty, and the text after the last tag is the rest.
-  TextView before = is_last() ? text : text.substr(0, tag->start);
+  View<Char> before = is_last() ? text : text.substr(0, tag->start);
   std::optional<Tag> open;
-  const auto use = [&](TextView piece) {
+  const auto use = [&](View<Char> piece) {
     if (open) {
       read_tag(text, *open, piece);
     } else {
@@ -590,46 +682,45 @@ Page PageReader::read(TextView text, std::int64_t tags) {
   }
   if (count >= tags) {
     page_.tricks.add(Trick::kManyTags);
-    const Text rest = replace_tags(first(before, kRest));
+    const String<Char> rest = replace_tags(first(before, kRest));
     use(rest);
     point_all(before);
   } else {
     use(before);
   }
-  if (decode_entities(page_.visible)) page_.tricks.add(Trick::kEntityLetters);
-  decode_entities(page_.hidden);
-  decode_entities(page_.outlook);
-  normalise_lines(page_.visible);
-  normalise_lines(page_.hidden);
-  normalise_lines(page_.outlook);
+  if (finish_text(std::move(visible_), page_.visible)) page_.tricks.add(Trick::kEntityLetters);
+  finish_text(std::move(hidden_), page_.hidden);
+  finish_text(std::move(outlook_), page_.outlook);
   return std::move(page_);
 }
 
-void PageReader::append_visible(TextView text) {
-  page_.visible += text;
-  if (link_ && ++link_->pieces == kLinkPieces) link_->end = page_.visible.size();
+template <class Char>
+void PageReader<Char>::append_visible(View<Char> text) {
+  visible_ += text;
+  if (link_ && ++link_->pieces == kLinkPieces) link_->end = visible_.size();
 }
 
-void PageReader::read_tag(TextView text, const Tag& tag, TextView after) {
-  const TextView given = text.substr(tag.start + 1, tag.name_end - tag.start - 1);
-  if (is_ascii(given)) {
+template <class Char>
+void PageReader<Char>::read_tag(View<Char> text, const Tag& tag, View<Char> after) {
+  const View<Char> given = text.substr(tag.start + 1, tag.name_end - tag.start - 1);
+  if (is_ascii_text(given)) {
     name_.resize(given.size());
     std::transform(given.begin(), given.end(), name_.begin(), to_ascii_lower);
   } else {
     name_ = lower(given);
   }
-  const bool is_end = name_[0] == U'/';
-  const TextView name = TextView(name_).substr(is_end);
-  const TextView attributes = text.substr(tag.name_end, tag.attributes_end - tag.name_end);
+  const bool is_end = name_[0] == '/';
+  const View<Char> name = View<Char>(name_).substr(is_end);
+  const View<Char> attributes = text.substr(tag.name_end, tag.attributes_end - tag.name_end);
   const Element& element = find_element(name);
   switch (is_end ? element.end : element.start) {
     case Action::kPlain: break;
-    case Action::kBreaks: append(U"\n"); break;
-    case Action::kGaps: append(U" "); break;
+    case Action::kBreaks: append(kLineBreak<Char>); break;
+    case Action::kGaps: append(kBlank<Char>); break;
     case Action::kPointsAt: point(name, is_end, element, attributes); break;
     case Action::kOdd: {
-      const Text& out = state_.is_shown() ? page_.visible : page_.hidden;
-      if (!after.empty() && is_alpha(after[0]) && !out.empty() && is_alpha(out.back()) && name_[0] != U'!') {
+      const String<Char>& out = state_.is_shown() ? visible_ : hidden_;
+      if (!after.empty() && is_alpha(after[0]) && !out.empty() && is_alpha(out.back()) && name_[0] != '!') {
         page_.tricks.add(Trick::kSplitWords);
       }
       break;
@@ -646,7 +737,8 @@ void PageReader::read_tag(TextView text, const Tag& tag, TextView after) {
 }
 
 // Counts open elements since the first mark, and removes the marks of closed elements.
-void PageReader::follow(TextView name, const Element& element, bool is_end) {
+template <class Char>
+void PageReader<Char>::follow(View<Char> name, const Element& element, bool is_end) {
   if (!is_end) {
     close_before(name);
     if (element.is_void) return;
@@ -664,7 +756,7 @@ void PageReader::follow(TextView name, const Element& element, bool is_end) {
   if (found != counts_.end() && found->second != 0) --found->second;
   const std::int64_t count = found == counts_.end() ? 0 : found->second;
   for (std::size_t place = 0; place < marks_.size(); ++place) {
-    const Mark& mark = marks_[place];
+    const Mark<Char>& mark = marks_[place];
     if (boxes_ < mark.boxes || (mark.name == name && count < mark.count)) {
       enter(mark.before);
       marks_.resize(place);
@@ -674,9 +766,10 @@ void PageReader::follow(TextView name, const Element& element, bool is_end) {
 }
 
 // Removes the marks of elements without an end tag that end where an element of this name begins.
-void PageReader::close_before(TextView name) {
-  while (!marks_.empty() && is_closed_by(marks_.back().name, name) && boxes_ == marks_.back().boxes) {
-    const Mark mark = std::move(marks_.back());
+template <class Char>
+void PageReader<Char>::close_before(View<Char> name) {
+  while (!marks_.empty() && is_closed_by<Char>(marks_.back().name, name) && boxes_ == marks_.back().boxes) {
+    const Mark<Char> mark = std::move(marks_.back());
     marks_.pop_back();
     --counts_[mark.name];
     enter(mark.before);
@@ -684,19 +777,21 @@ void PageReader::close_before(TextView name) {
 }
 
 // Begins or ends to hide text; hidden pieces of text are on lines of their own.
-void PageReader::enter(const State& state) {
-  if (state_.is_shown() && !state.is_shown()) page_.hidden.push_back(U'\n');
+template <class Char>
+void PageReader<Char>::enter(const State& state) {
+  if (state_.is_shown() && !state.is_shown()) hidden_.push_back('\n');
   state_ = state;
 }
 
 // Pushes a mark if an element hides its content or shows it again.
-void PageReader::style(TextView name, bool is_end, TextView attributes) {
-  const Effect effect = find_effect(lower(attributes));
+template <class Char>
+void PageReader<Char>::style(View<Char> name, bool is_end, View<Char> attributes) {
+  const Effect effect = find_effect(to_text(lower(attributes)));
   State after = state_;
   after.is_hidden = after.is_hidden || effect.is_hidden || effect.is_visible == false;
   after.is_tiny = effect.is_tiny.value_or(after.is_tiny);
   after.is_thin = effect.is_thin.value_or(after.is_thin);
-  if (name == U"body" && !is_end) {
+  if (equals(name, "body") && !is_end) {
     background_ = effect.background.value_or(background_);
   } else if (effect.background) {
     after.is_same_colour = false;
@@ -723,11 +818,12 @@ void PageReader::style(TextView name, bool is_end, TextView attributes) {
     boxes_ = 0;
   }
   const std::int64_t count = counts_.emplace(name, 1).first->second;
-  marks_.push_back(Mark{Text(name), count, boxes_, state_});
+  marks_.push_back(Mark<Char>{String<Char>(name), count, boxes_, state_});
   enter(after);
 }
 
-void PageReader::note_hidden(TextView text) {
+template <class Char>
+void PageReader<Char>::note_hidden(View<Char> text) {
   if (is_blank(text)) return;
   page_.tricks.add(Trick::kHiddenText);
   if (state_.is_tiny) page_.tricks.add(Trick::kTinyFont);
@@ -735,37 +831,39 @@ void PageReader::note_hidden(TextView text) {
 }
 
 // Records the address of a tag, and whether the text of a link names another host than its address.
-void PageReader::point(TextView name, bool is_end, const Element& element, TextView attributes) {
-  const bool is_link = name == U"a";
+template <class Char>
+void PageReader<Char>::point(View<Char> name, bool is_end, const Element& element, View<Char> attributes) {
+  const bool is_link = equals(name, "a");
   if (link_ && is_link) {
-    const std::size_t end = link_->pieces < kLinkPieces ? page_.visible.size() : link_->end;
-    if (differs(TextView(page_.visible).substr(link_->start, end - link_->start), link_->address)) {
+    const std::size_t end = link_->pieces < kLinkPieces ? visible_.size() : link_->end;
+    if (differs(View<Char>(visible_).substr(link_->start, end - link_->start), link_->address)) {
       page_.tricks.add(Trick::kLinkMismatch);
     }
     link_.reset();
   }
   if (is_end) return;
-  if (name == U"form" || name == U"iframe") {
-    page_.tricks.add(name == U"form" ? Trick::kForm : Trick::kIframe);
-    append_visible(U"\n");
+  if (equals(name, "form") || equals(name, "iframe")) {
+    page_.tricks.add(equals(name, "form") ? Trick::kForm : Trick::kIframe);
+    append_visible(kLineBreak<Char>);
   }
   std::optional<Text> address = record(name, element, attributes, kAddress);
-  if (is_link && address) link_ = Link{std::move(*address), page_.visible.size(), 0, 0};
+  if (is_link && address) link_ = Link{std::move(*address), visible_.size(), 0, 0};
 }
 
 // Records the addresses of all tags of a text.
-void PageReader::point_all(TextView text) {
-  std::set<TextView> known;
+template <class Char>
+void PageReader<Char>::point_all(View<Char> text) {
+  std::set<View<Char>> known;
   std::size_t count = 0;
-  for (std::size_t place = 0; count < kPointers && (place = find_character(text, U'<', place)) != kNowhere;) {
+  for (std::size_t place = 0; count < kPointers && (place = find_character(text, '<', place)) != kNowhere;) {
     const std::size_t start = place++;
     std::size_t name_end = place;
     while (name_end < text.size() && name_end - place <= kLongestKnownName && is_ascii_letter(text[name_end])) {
       ++name_end;
     }
-    if (name_end >= text.size() || !(is_ascii_space(text[name_end]) || text[name_end] == U'/')) continue;
-    const Text name = lower(text.substr(place, name_end - place));
-    const Element& element = find_element(name);
+    if (name_end >= text.size() || !(is_ascii_space(text[name_end]) || text[name_end] == '/')) continue;
+    const String<Char> name = lower(text.substr(place, name_end - place));
+    const Element& element = find_element<Char>(name);
     if (element.address.empty()) continue;
     place = find_attributes_end(text, name_end);
     ++count;
@@ -776,28 +874,33 @@ void PageReader::point_all(TextView text) {
 }
 
 // Records the address among the attributes of a tag, and returns it; nothing if there is none.
-std::optional<Text> PageReader::record(TextView name, const Element& element, TextView attributes,
-                                       std::size_t longest) {
-  const std::optional<TextView> value = find_attribute(attributes, element.address);
+template <class Char>
+std::optional<Text> PageReader<Char>::record(View<Char> name, const Element& element, View<Char> attributes,
+                                             std::size_t longest) {
+  const std::optional<View<Char>> value = find_attribute(attributes, element.address);
   if (!value) return std::nullopt;
   Text address = clean_address(first(*value, longest));
-  std::vector<Text>& places = name == U"img" || name == U"input" ? page_.images : page_.links;
+  std::vector<Text>& places = equals(name, "img") || equals(name, "input") ? page_.images : page_.links;
   if (!address.empty() && places.size() < kLinks) places.push_back(address);
   return address;
 }
 
-}  // namespace
-
-Page read_page(Text text, std::int64_t tags) {
+template <class Char>
+Page read_page_of(String<Char> text, std::int64_t tags) {
   if (text.size() > kLongestPage) text.resize(kLongestPage);
-  for (char32_t& c : text) c = c == U'\n' ? U' ' : c;
-  if (find_character(text, U'\0') != kNowhere) text.erase(std::remove(text.begin(), text.end(), U'\0'), text.end());
+  for (Char& c : text) c = c == '\n' ? ' ' : c;
+  if (find_character(text, '\0') != kNowhere) text.erase(std::remove(text.begin(), text.end(), '\0'), text.end());
   remove_data(text);
-  PageReader reader;
+  PageReader<Char> reader;
   reader.remove_comments(text);
   reader.remove_scripts(text);
   reader.look_for_split_words(text);
   return reader.read(text, tags);
 }
+
+}  // namespace
+
+Page read_page(Text text, std::int64_t tags) { return read_page_of(std::move(text), tags); }
+Page read_page(std::string ascii, std::int64_t tags) { return read_page_of(std::move(ascii), tags); }
 
 }  // namespace tamis::mail

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "unicode.hpp"
@@ -34,18 +36,22 @@ class Tricks {
   unsigned bits_ = 0;
 };
 
+// Text of ASCII as bytes, or any text as code points.
+using AnyText = std::variant<std::string, Text>;
+
 struct Page {
-  Text visible;
-  Text hidden;
+  AnyText visible;
+  AnyText hidden;
   std::vector<Text> links;
   std::vector<Text> images;
   Tricks tricks;
-  Text outlook;  // Text that only Outlook shows.
+  AnyText outlook;  // Text that only Outlook shows.
 };
 
 constexpr std::size_t kLongestPage = std::size_t{1} << 21;  // Characters of a page that are read.
 
 // Reads a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 Page read_page(Text text, std::int64_t tags);
+Page read_page(std::string ascii, std::int64_t tags);
 
 }  // namespace tamis::mail

@@ -19,7 +19,8 @@ inline bool is_ascii_alnum(char32_t c) { return is_ascii_letter(c) || is_digit(c
 inline bool is_ascii_word(char32_t c) { return is_ascii_alnum(c) || c == U'_'; }
 inline char32_t to_ascii_lower(char32_t c) { return c >= U'A' && c <= U'Z' ? c + 32 : c; }
 
-inline std::size_t skip_ascii_spaces(TextView text, std::size_t place) {
+template <class Char>
+std::size_t skip_ascii_spaces(View<Char> text, std::size_t place) {
   while (place < text.size() && is_ascii_space(text[place])) ++place;
   return place;
 }
@@ -69,6 +70,14 @@ inline bool is_at_in_any_case(std::string_view ascii, std::size_t place, std::st
   return true;
 }
 
+inline bool is_at_in_any_case(TextView text, std::size_t place, std::string_view part) {
+  if (place > text.size() || text.size() - place < part.size()) return false;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (to_ascii_lower(text[place + i]) != static_cast<unsigned char>(part[i])) return false;
+  }
+  return true;
+}
+
 // The first place of a short part at `place` or later, or `kNowhere`. The character of the part that is `rare` in text is
 // searched for.
 inline std::size_t find_part(TextView text, TextView part, std::size_t place = 0, std::size_t rare = 0) {
@@ -88,10 +97,19 @@ inline std::size_t find_ascii_part(TextView text, std::string_view part, std::si
 }
 inline bool has_part(TextView text, TextView part) { return find_part(text, part) != kNowhere; }
 
-// Whether a text equals one of a few.
+// Whether a text equals one of ASCII, or one of a few.
+inline bool equals(std::string_view text, std::string_view other) { return text == other; }
+inline bool equals(TextView text, std::string_view other) { return text.size() == other.size() && is_at(text, 0, other); }
 inline bool is_one_of(TextView text, std::initializer_list<TextView> texts) {
   for (const TextView other : texts) {
     if (text == other) return true;
+  }
+  return false;
+}
+template <class Char>
+bool is_one_of(View<Char> text, std::initializer_list<std::string_view> texts) {
+  for (const std::string_view other : texts) {
+    if (equals(text, other)) return true;
   }
   return false;
 }

@@ -348,25 +348,29 @@ bool has_background_image(TextView attributes) {
   return false;
 }
 
-}  // namespace
-
-bool may_have_effect(TextView attributes) {
+template <class Char>
+bool has_word_with_effect(View<Char> attributes) {
   for (std::size_t place = 0; place + 5 <= attributes.size(); ++place) {
     switch (attributes[place] | 32) {
-      case U's':
-        if (is_at_in_any_case(attributes, place, U"style")) return true;
+      case 's':
+        if (is_at_in_any_case(attributes, place, "style")) return true;
         break;
-      case U'c':
-        if (is_at_in_any_case(attributes, place, U"color")) return true;
+      case 'c':
+        if (is_at_in_any_case(attributes, place, "color")) return true;
         break;
-      case U'h':
-        if (is_at_in_any_case(attributes, place, U"hidden")) return true;
+      case 'h':
+        if (is_at_in_any_case(attributes, place, "hidden")) return true;
         break;
       default: break;
     }
   }
   return false;
 }
+
+}  // namespace
+
+bool may_have_effect(TextView attributes) { return has_word_with_effect(attributes); }
+bool may_have_effect(std::string_view ascii) { return has_word_with_effect(ascii); }
 
 Effect find_effect(TextView attributes) {
   attributes = first(attributes, kLongestAttributes);

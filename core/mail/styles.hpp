@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include "unicode.hpp"
 
@@ -24,6 +25,7 @@ struct Effect {
 
 // Returns whether attributes, in any case, have one of the words without which they have no effect.
 bool may_have_effect(TextView attributes);
+bool may_have_effect(std::string_view ascii);
 // Returns the effect of attributes, given in lower case.
 Effect find_effect(TextView attributes);
 bool is_same_colour(const Colour& left, const Colour& right);

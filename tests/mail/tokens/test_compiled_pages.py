@@ -32,6 +32,7 @@ def compare_page(page: str, tags: int = 250) -> None:
     read = read_html(page, tags)
     expected = (read.visible, read.hidden, read.links, read.images, read.tricks, read.outlook)
     assert mail.read_page(page, tags) == expected
+    assert mail.read_page(page, tags, as_code_points=True) == expected
 
 
 def compare_body(message: Message) -> None:
@@ -450,3 +451,22 @@ def test_characters_are_folded_alone_only_if_they_do_not_combine() -> None:
         for before in ("e", "か", "가", "ᄀ", "Ä", "\u09c7", "字", "\xad"):
             text = before + character + "é"
             assert mail.fold_text(text) == fold_text(text), ascii(text)
+
+
+@pytest.mark.parametrize("after", ["", "#", "x", " end of a longer text" * 8])
+def test_spaced_words_are_found_at_every_place_of_a_text(after: str) -> None:
+    """Texts are searched in blocks of 64 places, as bytes and as code points."""
+    for place in range(140):
+        for sign in " ._*-=":
+            text = "#" * place + sign.join("viagra") + after
+            compare_text(text)
+            assert mail.fold_text(text) == fold_text(text)
+            assert mail.fold_text(text + "é") == fold_text(text + "é")
+
+
+def test_spaces_between_words_of_a_page_are_those_of_the_reference() -> None:
+    gaps = ("", " ", "  ", "\t", "\x1f", "<br>", " <br>", "<br> ", "&nbsp;", "\n", "\xa0")
+    for first in gaps:
+        for second in gaps:
+            for third in gaps:
+                compare_page(f"{first}a{second}bc{third}")
