@@ -226,6 +226,7 @@ class RelationReader {
       }
     }
     Tokens tokens;
+    tokens.reserve(64);  // Most messages have half as many.
     const Text own = describe_sender(fields, tokens);
     compare_addresses(fields, own, tokens);
     describe_authentication(fields, own, tokens);
