@@ -16,6 +16,7 @@ constexpr std::size_t kFields = 10'000;  // Fields of a header that are compared
 constexpr int kHeaders = 1000;  // Consecutive headers of volatile fields only.
 constexpr std::size_t kQuotedLines = 100'000;  // Lines that are changed.
 constexpr std::size_t kLongestName = 80;  // Bytes of a name that are compared.
+constexpr std::size_t kFilteredSize = 64;  // Bytes of a name that is looked up in any case.
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kBeginnings[] = {"x-", "content-length", "lines", "status"};  // Of all volatile fields.
 
@@ -127,14 +128,25 @@ std::string remove_volatile_fields(std::string_view header, const VolatileFields
 VolatileFields::VolatileFields(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (!name.empty() && name.back() == '*') {
-      prefixes_.insert(name.substr(0, name.size() - 1));
-      prefix_sizes_.push_back(name.size() - 1);
+      const std::string prefix = name.substr(0, name.size() - 1);
+      prefixes_.insert(prefix);
+      prefix_sizes_.push_back(prefix.size());
+      if (prefix.size() < kFilteredSize) add_lengths(prefix, ~std::uint64_t{0} << prefix.size());
     } else {
       names_.insert(name);
+      if (name.size() < kFilteredSize) add_lengths(name, std::uint64_t{1} << name.size());
     }
   }
   std::sort(prefix_sizes_.begin(), prefix_sizes_.end());
   prefix_sizes_.erase(std::unique(prefix_sizes_.begin(), prefix_sizes_.end()), prefix_sizes_.end());
+}
+
+void VolatileFields::add_lengths(std::string_view name, std::uint64_t lengths) {
+  if (name.size() > 2) {
+    lengths_[static_cast<unsigned char>(name[2])] |= lengths;
+  } else {
+    for (std::uint64_t& all : lengths_) all |= lengths;
+  }
 }
 
 bool VolatileFields::contains(std::string_view name) const {
@@ -144,6 +156,10 @@ bool VolatileFields::contains(std::string_view name) const {
   std::transform(plain.begin(), plain.end(), plain.begin(), to_lower);
   // A field that was renamed: X-Old-X-Spam-Flag.
   while (is_at(plain, 0, "x-old-") && !is_at(plain, 0, "x-old-spam")) plain.erase(0, 6);
+  if (plain.size() > 2 && plain.size() < kFilteredSize &&
+      (lengths_[static_cast<unsigned char>(plain[2])] >> plain.size() & 1) == 0) {
+    return false;
+  }
   if (names_.count(plain) > 0) return true;
   return std::any_of(prefix_sizes_.begin(), prefix_sizes_.end(), [&](std::size_t size) {
     return size <= plain.size() && prefixes_.count(plain.substr(0, size)) > 0;

@@ -2,6 +2,9 @@
 // tests/mail/message/test_compiled_messages.py compares the two.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -17,6 +20,10 @@ class VolatileFields {
   bool contains(std::string_view name) const;
 
  private:
+  void add_lengths(std::string_view name, std::uint64_t lengths);
+
+  // Bits of the lengths below 64 that volatile names with each third character may have: most names begin with "x-".
+  std::array<std::uint64_t, 256> lengths_{};
   std::unordered_set<std::string> names_;
   std::unordered_set<std::string> prefixes_;
   std::vector<std::size_t> prefix_sizes_;  // The distinct lengths of the prefixes, in ascending order.

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "names.hpp"
 #include "words.hpp"
 
 namespace tamis::mail {
@@ -43,6 +44,12 @@ Kind find_kind(std::string_view name) {
     }
     return map;
   }();
+  static const NameFilter filter = [] {
+    NameFilter names;
+    for (const auto& entry : kinds) names.add(entry.first);
+    return names;
+  }();
+  if (!filter.may_contain(name)) return Kind::kPlain;
   const auto entry = kinds.find(name);
   return entry == kinds.end() ? Kind::kPlain : entry->second;
 }
@@ -270,18 +277,18 @@ String<Char> tidy_hop(View<Char> hop) {
   const String<Char> lowered = lower(before_first(hop, ';'));
   const View<Char> text = lowered;
   String<Char> tidied;
-  for (std::size_t place = 0; place < text.size();) {
+  tidied.reserve(text.size());
+  std::size_t last = 0;  // The place after the last queue number.
+  for (std::size_t place = find_ascii(text, "id "); place != kNowhere; place = find_ascii(text, "id ", place)) {
     const auto is_queue_character = [](char32_t c) { return c != ' ' && c != ';'; };
-    const std::size_t size = is_at(text, place, "id ") && begins_word(text, place)
-                                 ? count_members(text, place + 3, is_queue_character, kNowhere)
-                                 : 0;
+    const std::size_t size = begins_word(text, place) ? count_members(text, place + 3, is_queue_character, kNowhere) : 0;
     if (size > 0) {
-      place += 3 + size;
-    } else {
-      tidied.push_back(text[place++]);
+      tidied.append(text.substr(last, place - last));
+      last = place + 3 + size;
     }
+    place += size > 0 ? 3 + size : 1;
   }
-  return tidied;
+  return tidied.append(text.substr(last));
 }
 
 // The hosts of a Received line: `[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}`.
@@ -290,16 +297,18 @@ std::vector<View<Char>> find_hosts_of_hop(View<Char> text) {
   const auto is_label = [](char32_t c) { return is_lower_alnum(c) || c == '_' || c == '-'; };
   const auto is_host = [is_label](char32_t c) { return c == '.' || is_label(c); };
   std::vector<View<Char>> hosts;
-  for (std::size_t place = 0; place < text.size() && hosts.size() < kHostsOfHop;) {
-    const std::size_t dot = place + count_members(text, place, is_label, kNowhere);
-    const bool is_found = dot > place && dot < text.size() && text[dot] == '.';
-    const std::size_t size = is_found ? count_members(text, dot + 1, is_host, 190) : 0;
+  std::size_t place = 0;  // Where the next label may begin.
+  while (hosts.size() < kHostsOfHop) {
+    const std::size_t dot = text.find('.', place);
+    if (dot == kNowhere) break;
+    std::size_t start = dot;
+    while (start > place && is_label(text[start - 1])) --start;
+    const std::size_t size = start < dot ? count_members(text, dot + 1, is_host, 190) : 0;
     if (size >= 2) {
-      const std::size_t start = std::max(place, dot - std::min<std::size_t>(dot, 63));
-      hosts.push_back(cut(text, start, dot + 1 + size));
+      hosts.push_back(cut(text, std::max(start, dot - std::min<std::size_t>(dot, 63)), dot + 1 + size));
       place = dot + 1 + size;
     } else {
-      place = dot + 1;  // No match begins in this label, nor at the character after it.
+      place = dot + 1;  // No match begins before this dot.
     }
   }
   return hosts;

@@ -7,8 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -16,11 +19,52 @@
 #include "batch.hpp"
 #include "bundle_encoding.hpp"
 #include "hash.hpp"
+#include "large_memory.hpp"
 #include "merging.hpp"
 
 namespace tamis::mail {
 
 namespace {
+
+// A block of memory that holds the features of several parts, one after the other. It is freed when none of them needs it.
+class FeatureBlock {
+ public:
+  explicit FeatureBlock(std::size_t size) : size_(size), memory_(static_cast<char*>(allocate_large(size)), &std::free) {}
+
+  // Returns a block of this thread with so many free bytes.
+  static std::shared_ptr<FeatureBlock> find(std::size_t bytes) {
+    constexpr std::size_t kSize = 4 * kLargePage;
+    thread_local std::shared_ptr<FeatureBlock> block;
+    if (block != nullptr && block.use_count() == 1) {  // No part is in it any more, and only this thread could add one.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      block->used_ = 0;
+    }
+    if (bytes > kSize) return std::make_shared<FeatureBlock>(bytes);
+    if (block == nullptr || block->size_ - block->used_ < bytes) block = std::make_shared<FeatureBlock>(kSize);
+    return block;
+  }
+
+  char* free_bytes() const { return memory_.get() + used_; }
+  // Keeps the first of the free bytes, a multiple of eight.
+  void keep(std::size_t bytes) { used_ += bytes; }
+
+ private:
+  std::size_t size_, used_ = 0;
+  std::unique_ptr<char, decltype(&std::free)> memory_;
+};
+
+// An array in a block.
+template <class T>
+struct Piece {
+  const T* begin() const { return values; }
+  const T* end() const { return values + count; }
+  const T* data() const { return values; }
+  std::size_t size() const { return count; }
+  const T& operator[](std::size_t place) const { return values[place]; }
+
+  T* values = nullptr;
+  std::size_t count = 0;
+};
 
 // Message i has keys[indices[starts[i]]], …, keys[indices[starts[i + 1] - 1]].
 class MergedFeatures {
@@ -38,16 +82,33 @@ class MergedFeatures {
       require(size >> 32 == 0, "expected fewer than 2**32 features");
       starts[message + 1] = static_cast<std::uint32_t>(size);
     }
-    indices.resize(size);
+    // There are at most as many keys as features. Counts are moved to the end of the keys when their number is known.
+    const std::size_t even_size = size + size % 2;
+    block_ = FeatureBlock::find(even_size * (2 * sizeof(std::uint32_t) + sizeof(std::uint64_t)));
+    char* const memory = block_->free_bytes();
+    std::uint32_t* const index_of = reinterpret_cast<std::uint32_t*>(memory);
+    std::uint64_t* const key_of = reinterpret_cast<std::uint64_t*>(memory + even_size * sizeof(std::uint32_t));
+    std::uint32_t* const count_of = reinterpret_cast<std::uint32_t*>(key_of + even_size);
     std::vector<std::uint32_t> next(starts.begin(), starts.end());  // The place of the next index of each message.
+    std::size_t n_keys = 0;
+    std::uint64_t last = ~std::uint64_t{0};  // No key.
+    std::uint32_t count = 0;
     merge_ascending(std::move(lists), [&](std::uint64_t key, std::size_t message) {
-      if (keys.empty() || keys.back() != key) {
-        keys.push_back(key);
-        counts.push_back(0);
-      }
-      ++counts.back();
-      indices[next[message]++] = static_cast<std::uint32_t>(keys.size() - 1);
+      // Without a branch: no processor could predict which keys are new.
+      const bool is_new = key != last;
+      n_keys += is_new;
+      count = is_new ? 1 : count + 1;
+      key_of[n_keys - 1] = last = key;
+      count_of[n_keys - 1] = count;
+      index_of[next[message]++] = static_cast<std::uint32_t>(n_keys - 1);
     });
+    std::uint32_t* const moved = reinterpret_cast<std::uint32_t*>(key_of + n_keys);
+    if (n_keys > 0) std::memmove(moved, count_of, n_keys * sizeof(std::uint32_t));
+    keys = {key_of, n_keys};
+    counts = {moved, n_keys};
+    indices = {index_of, size};
+    block_->keep(even_size * sizeof(std::uint32_t) + n_keys * sizeof(std::uint64_t) +
+                 (n_keys + n_keys % 2) * sizeof(std::uint32_t));
   }
 
   std::size_t size() const { return starts.size() - 1; }
@@ -77,9 +138,13 @@ class MergedFeatures {
     std::copy(counts.begin(), counts.end(), all_counts.data());
   }
 
-  std::vector<std::uint64_t> keys;     // Distinct, in ascending order.
-  std::vector<std::uint32_t> counts;   // Of the messages that have each key.
-  std::vector<std::uint32_t> starts, indices;
+  Piece<std::uint64_t> keys;    // Distinct, in ascending order.
+  Piece<std::uint32_t> counts;  // Of the messages that have each key.
+  Piece<std::uint32_t> indices;
+  std::vector<std::uint32_t> starts;
+
+ private:
+  std::shared_ptr<FeatureBlock> block_;
 };
 
 using Change = std::vector<std::pair<std::size_t, std::int64_t>>;  // Columns of labels, and the weight of a message in each.
@@ -93,7 +158,7 @@ class FeatureSum {
 
   void add(const MergedFeatures& part, const Change& change) {
     for (const auto& [column, weight] : change) require(column < labels_, "expected columns of labels");
-    parts_.push_back({&part, change, std::vector<std::uint32_t>(part.keys.size())});
+    parts_.push_back({&part, change, LargeVector<std::uint32_t>(part.keys.size())});
   }
 
   // Sums the counts of one range of keys.
@@ -101,11 +166,11 @@ class FeatureSum {
     require(number < ranges_.size(), "expected the number of a range");
     const nb::gil_scoped_release unlocked;
     Range& range = ranges_[number];
-    require(range.keys.empty(), "a range is summed once");
+    require(!range.is_summed && range.keys.empty(), "a range is summed once");
     std::vector<KeyRange> lists;
     std::vector<std::size_t> next;  // The next key of each part.
     for (const Part& part : parts_) {
-      const std::vector<std::uint64_t>& keys = part.features->keys;
+      const Piece<std::uint64_t>& keys = part.features->keys;
       const auto begin = std::lower_bound(keys.begin(), keys.end(), find_bound(number));
       const auto end = std::lower_bound(begin, keys.end(), find_bound(number + 1));
       next.push_back(static_cast<std::size_t>(begin - keys.begin()));
@@ -113,22 +178,31 @@ class FeatureSum {
     }
     std::size_t longest = 0;
     for (const KeyRange& list : lists) longest = std::max(longest, static_cast<std::size_t>(list.end - list.begin));
-    range.keys.reserve(4 * longest);  // A guess: memory that is not used is never touched.
-    range.counts.reserve(4 * longest * labels_);
+    std::size_t size = 0;  // Of the keys that were summed.
+    const auto resize = [&range, this](std::size_t rows) {
+      range.keys.resize(rows);
+      range.counts.resize(rows * labels_);
+    };
+    resize(4 * longest);  // A guess: memory that is not used is never touched.
+    std::uint64_t last = ~std::uint64_t{0};  // No key.
     merge_ascending(std::move(lists), [&](std::uint64_t key, std::size_t number_of_part) {
-      if (range.keys.empty() || range.keys.back() != key) {
-        range.keys.push_back(key);
-        range.counts.resize(range.counts.size() + labels_, 0);
+      if (key != last) {
+        if (size == range.keys.size()) resize(2 * size);
+        range.keys[size] = last = key;
+        std::fill_n(range.counts.data() + size * labels_, labels_, 0);
+        ++size;
       }
       Part& part = parts_[number_of_part];
       const std::size_t place = next[number_of_part]++;
-      part.rows[place] = static_cast<std::uint32_t>(range.keys.size() - 1);
-      std::int64_t* const row = range.counts.data() + range.counts.size() - labels_;
+      part.rows[place] = static_cast<std::uint32_t>(size - 1);
+      std::int64_t* const row = range.counts.data() + (size - 1) * labels_;
       for (const auto& [column, weight] : part.change) {
         row[column] = static_cast<std::int64_t>(static_cast<std::uint64_t>(row[column]) +
                                                 static_cast<std::uint64_t>(weight) * part.features->counts[place]);
       }
     });
+    resize(size);
+    range.is_summed = true;
   }
 
   // The number of distinct keys, after all ranges were summed.
@@ -142,6 +216,8 @@ class FeatureSum {
   void write(Output<std::uint64_t, 1> keys, Output<std::int64_t, 2> counts) {
     require(keys.shape(0) == size() && counts.shape(0) == size() && counts.shape(1) == labels_, "expected one row per key");
     require(!is_written_, "sums are written once");
+    require(std::all_of(ranges_.begin(), ranges_.end(), [](const Range& range) { return range.is_summed; }),
+            "expected that all ranges were summed");
     require(size() <= INT32_MAX, "expected fewer than 2**31 keys");
     is_written_ = true;
     const nb::gil_scoped_release unlocked;
@@ -151,7 +227,7 @@ class FeatureSum {
       std::copy(range.keys.begin(), range.keys.end(), keys.data() + row);
       std::copy(range.counts.begin(), range.counts.end(), counts.data() + row * labels_);
       for (Part& part : parts_) {
-        const std::vector<std::uint64_t>& part_keys = part.features->keys;
+        const Piece<std::uint64_t>& part_keys = part.features->keys;
         const auto begin = std::lower_bound(part_keys.begin(), part_keys.end(), find_bound(number));
         const auto end = std::lower_bound(begin, part_keys.end(), find_bound(number + 1));
         for (auto place = begin - part_keys.begin(); place < end - part_keys.begin(); ++place) {
@@ -184,7 +260,7 @@ class FeatureSum {
     const nb::gil_scoped_release unlocked;
     for (const auto& [number, place] : messages) {
       const MergedFeatures& features = *parts_[number].features;
-      const std::vector<std::uint32_t>& row_of = parts_[number].rows;
+      const LargeVector<std::uint32_t>& row_of = parts_[number].rows;
       for (std::size_t feature = features.starts[place]; feature < features.starts[place + 1]; ++feature) {
         *row++ = static_cast<std::int32_t>(row_of[features.indices[feature]]);
       }
@@ -195,11 +271,12 @@ class FeatureSum {
   struct Part {
     const MergedFeatures* features;  // The binding keeps it alive.
     Change change;
-    std::vector<std::uint32_t> rows;  // Of its keys, among the sums of the range at first, and then among all.
+    LargeVector<std::uint32_t> rows;  // Of its keys, among the sums of the range at first, and then among all.
   };
   struct Range {
-    std::vector<std::uint64_t> keys;
-    std::vector<std::int64_t> counts;  // (keys, labels)
+    LargeVector<std::uint64_t> keys;
+    LargeVector<std::int64_t> counts;  // (keys, labels)
+    bool is_summed = false;
   };
 
   const MergedFeatures& find_features(std::size_t number, std::size_t place) const {

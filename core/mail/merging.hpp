@@ -81,7 +81,7 @@ class NumberSorter {
 // Calls `visit(key, list)` for each element of fewer than 2**16 lists, in ascending order of keys and then of lists.
 template <class Visit>
 void merge_ascending(std::vector<KeyRange> lists, Visit visit) {
-  constexpr std::size_t kPart = 1024;  // Elements of a part.
+  constexpr std::size_t kPart = 2048;  // Elements of a part: few of each list, of which there are hundreds.
   require(lists.size() >> kListBits == 0, "expected fewer than 65536 lists");
   std::size_t size = 0;
   for (const KeyRange& list : lists) {
@@ -99,20 +99,28 @@ void merge_ascending(std::vector<KeyRange> lists, Visit visit) {
   int part_bits = 0;  // The parts have 2**part_bits keys.
   while ((largest - smallest) >> part_bits > size / kPart) ++part_bits;
   NumberSorter sorter;
-  std::vector<std::uint64_t> numbers(4 * kPart);
+  std::size_t room = 4 * kPart;
+  std::vector<std::uint64_t> numbers(room);
   for (std::uint64_t part = smallest >> part_bits; part <= largest >> part_bits; ++part) {
     const std::uint64_t bound = (part + 1) << part_bits;
     std::size_t count = 0;
     for (std::size_t list = 0; list < lists.size(); ++list) {
-      KeyRange& rest = lists[list];
-      while (rest.begin != rest.end && *rest.begin < bound) {
-        if (count == numbers.size()) numbers.resize(2 * count);
-        numbers[count++] = *rest.begin++ << kListBits | list;
+      const std::uint64_t* key = lists[list].begin;
+      const std::uint64_t* const end = lists[list].end;
+      std::uint64_t* all = numbers.data();
+      for (; key != end && *key < bound; ++key) {
+        if (count == room) {
+          numbers.resize(room *= 2);
+          all = numbers.data();
+        }
+        all[count++] = *key << kListBits | list;
       }
+      lists[list].begin = key;
     }
     sorter.sort(numbers, count, part_bits + kListBits);
+    const std::uint64_t* const number = numbers.data();
     for (std::size_t index = 0; index < count; ++index) {
-      visit(numbers[index] >> kListBits, static_cast<std::size_t>(numbers[index] & ((std::uint64_t{1} << kListBits) - 1)));
+      visit(number[index] >> kListBits, static_cast<std::size_t>(number[index] & ((std::uint64_t{1} << kListBits) - 1)));
     }
   }
 }

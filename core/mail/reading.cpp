@@ -132,8 +132,21 @@ struct Heading {
 
 // As `" ".join(text.split())[:longest]` of the printable text of a value.
 Text clean_heading(std::string_view value, std::size_t longest, const Charsets& charsets) {
+  value = value.substr(0, kHeadingValue);
+  if (!must_be_decoded(value)) {  // Printable ASCII, which most values are.
+    Text cleaned;
+    cleaned.reserve(std::min(value.size(), longest));
+    bool has_space = false;  // Whether spaces are before the next character.
+    for (std::size_t place = 0; place < value.size() && cleaned.size() < longest; ++place) {
+      const char c = value[place];
+      if (c != ' ' && has_space && !cleaned.empty()) cleaned.push_back(U' ');
+      if (c != ' ' && cleaned.size() < longest) cleaned.push_back(static_cast<char32_t>(c));
+      has_space = c == ' ';
+    }
+    return cleaned;
+  }
   Faults faults;
-  Text text = decode_value(value.substr(0, kHeadingValue), kHeadingWords, charsets, faults);
+  Text text = decode_value(value, kHeadingWords, charsets, faults);
   for (char32_t& c : text) {
     if (c < 128 ? c < 32 || c == 127 : !Py_UNICODE_ISPRINTABLE(static_cast<Py_UCS4>(c))) c = U' ';
   }

@@ -6,8 +6,8 @@
 #include <list>
 #include <type_traits>
 #include <unordered_map>
-#include <unordered_set>
 
+#include "names.hpp"
 #include "words.hpp"
 
 namespace tamis::mail {
@@ -25,27 +25,13 @@ constexpr int kNested = 3;            // Comments are removed up to this depth o
 constexpr int kBreaks = 50;           // Broken lines that are measured.
 constexpr std::size_t kLongestLine = 100;
 
-using Names = std::unordered_set<std::string_view>;
-
-bool contains_name(const Names& names, std::string_view name) { return names.count(name) > 0; }
-bool contains_name(const Names& names, TextView name) {
-  constexpr std::size_t kLongest = 24;  // Characters of a name in a set.
-  char ascii[kLongest];
-  if (name.size() > kLongest) return false;
-  for (std::size_t index = 0; index < name.size(); ++index) {
-    if (name[index] >= 128) return false;
-    ascii[index] = static_cast<char>(name[index]);
-  }
-  return contains_name(names, std::string_view(ascii, name.size()));
-}
-
 // Names that form a public suffix with a top-level domain of two letters, such as co.uk.
 template <class Char>
 bool is_second_level(View<Char> label) {
   static const Names names{"ac",  "asn",  "co",  "com", "edu", "firm", "gen", "go",  "gob", "gouv",
                            "gov", "gv",   "id",  "ind", "info", "ltd", "me",  "mil", "ne",  "net",
                            "nic", "nom",  "or",  "org", "plc",  "sch", "web"};
-  return contains_name(names, label);
+  return names.contains(label);
 }
 
 // Public suffixes of providers: each customer has a domain below them.
@@ -59,7 +45,7 @@ bool is_shared(View<Char> domain) {
       "repl.co",       "ru.com",          "sa.com",            "sharepoint.com", "uk.com",         "us.com",
       "vercel.app",    "web.app",         "weebly.com",        "windows.net",    "wixsite.com",    "wordpress.com",
       "workers.dev",   "za.com"};
-  return contains_name(names, domain);
+  return names.contains(domain);
 }
 
 // Providers of free addresses: names below any top-level domain, and complete domains.
@@ -72,7 +58,7 @@ bool is_free(View<Char> domain) {
                              "me.com",    "naver.com", "orange.fr", "posteo.de", "proton.me",  "qq.com",
                              "rediffmail.com", "sina.com", "t-online.de", "web.de", "wp.pl",    "ymail.com",
                              "zoho.com"};
-  return contains_name(domains, domain) || contains_name(names, before_first(domain, '.'));
+  return domains.contains(domain) || names.contains(before_first(domain, '.'));
 }
 
 // The constructs of pages, each with the name that its token has and the index of its rarest character.
@@ -90,9 +76,18 @@ constexpr std::array<Style, 7> kStyles{{{"@media", "@media", 0},
 constexpr std::string_view kDoctype = "<!doctype";
 constexpr std::size_t kDoctypeWithin = 200;  // Characters of a page.
 
-constexpr std::array<std::string_view, 5> kAddressFields{"reply-to", "return-path", "sender", "message-id", "errors-to"};
-constexpr std::array<std::string_view, 7> kPresent{"feedback-id", "list-id",  "mime-version", "precedence",
-                                                   "user-agent",  "x-mailer", "x-priority"};
+// The fields that are compared, and their names in ascending order.
+enum FieldName : std::size_t {
+  kAuthenticationResults, kCc, kDkimSignature, kErrorsTo, kFeedbackId, kFrom, kInReplyTo, kListId, kListUnsubscribe,
+  kListUnsubscribePost, kMessageId, kMimeVersion, kPrecedence, kReferences, kReplyTo, kReturnPath, kSender, kSubject, kTo,
+  kUserAgent, kXMailer, kXPriority
+};
+constexpr std::array<std::string_view, 22> kFieldNames{
+    "authentication-results", "cc", "dkim-signature", "errors-to", "feedback-id", "from", "in-reply-to", "list-id",
+    "list-unsubscribe", "list-unsubscribe-post", "message-id", "mime-version", "precedence", "references", "reply-to",
+    "return-path", "sender", "subject", "to", "user-agent", "x-mailer", "x-priority"};
+constexpr std::array<FieldName, 5> kAddressFields{kReplyTo, kReturnPath, kSender, kMessageId, kErrorsTo};
+constexpr std::array<FieldName, 7> kPresent{kFeedbackId, kListId, kMimeVersion, kPrecedence, kUserAgent, kXMailer, kXPriority};
 constexpr std::array<std::string_view, 8> kReplies{"re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:"};
 constexpr std::array<std::string_view, 5> kMethods{"spf", "dkim", "dmarc", "arc", "iprev"};
 
@@ -112,30 +107,27 @@ class Values {
   std::size_t count_ = 0;
 };
 
-// The values of the fields that are compared, by name.
+// The values of the fields that are compared.
 template <class Char>
 class Fields {
  public:
   void add(std::string_view name, View<Char> value) {
-    const std::size_t index = find(name);
-    if (index < kNames.size()) values_[index].add(mail::first(value, kLongestValue));
+    static const NameFilter filter = [] {
+      NameFilter names;
+      for (const std::string_view one : kFieldNames) names.add(one);
+      return names;
+    }();
+    if (!filter.may_contain(name)) return;
+    const auto place = std::lower_bound(kFieldNames.begin(), kFieldNames.end(), name);
+    if (place == kFieldNames.end() || *place != name) return;
+    values_[static_cast<std::size_t>(place - kFieldNames.begin())].add(mail::first(value, kLongestValue));
   }
-  const Values<Char>& all(std::string_view name) const { return values_[find(name)]; }
-  bool has(std::string_view name) const { return !all(name).empty(); }
-  View<Char> first(std::string_view name) const { return has(name) ? *all(name).begin() : View<Char>(); }
+  const Values<Char>& all(FieldName name) const { return values_[name]; }
+  bool has(FieldName name) const { return !all(name).empty(); }
+  View<Char> first(FieldName name) const { return has(name) ? *all(name).begin() : View<Char>(); }
 
  private:
-  static constexpr std::array<std::string_view, 22> kNames{
-      "authentication-results", "cc", "dkim-signature", "errors-to", "feedback-id", "from", "in-reply-to", "list-id",
-      "list-unsubscribe", "list-unsubscribe-post", "message-id", "mime-version", "precedence", "references", "reply-to",
-      "return-path", "sender", "subject", "to", "user-agent", "x-mailer", "x-priority"};
-
-  static std::size_t find(std::string_view name) {
-    const auto place = std::lower_bound(kNames.begin(), kNames.end(), name);
-    return place != kNames.end() && *place == name ? static_cast<std::size_t>(place - kNames.begin()) : kNames.size();
-  }
-
-  std::array<Values<Char>, kNames.size() + 1> values_;  // The last one stays empty.
+  std::array<Values<Char>, kFieldNames.size()> values_;
 };
 
 // The registrable domain of a host.
@@ -187,8 +179,7 @@ std::vector<std::string> describe_encoding(const MessageFacts& message) {
   // `=(?:[0-9][a-f]|[a-f][0-9a-f])`
   const auto is_small = [](char byte) { return byte >= 'a' && byte <= 'f'; };
   const auto is_number = [](char byte) { return byte >= '0' && byte <= '9'; };
-  for (std::size_t place = begin; place + 2 < raw.size(); ++place) {
-    if (raw[place] != '=') continue;
+  for (std::size_t place = begin; (place = raw.find('=', place)) != nowhere && place + 2 < raw.size(); ++place) {
     const char high = raw[place + 1], low = raw[place + 2];
     if ((is_number(high) && is_small(low)) || (is_small(high) && (is_small(low) || is_number(low)))) {
       tokens.emplace_back("quoted-printable:lower-case");
@@ -235,23 +226,23 @@ class RelationReader {
       }
     }
     Tokens tokens;
+    tokens.reserve(64);  // Most messages have half as many.
     const Text own = describe_sender(fields, tokens);
     compare_addresses(fields, own, tokens);
     describe_authentication(fields, own, tokens);
     describe_recipients(fields, own, tokens);
-    for (const std::string_view name : kPresent) {
-      if (fields.has(name)) add_ascii(tokens, "has:", name);
+    for (const FieldName name : kPresent) {
+      if (fields.has(name)) add_ascii(tokens, "has:", kFieldNames[name]);
     }
     describe_parts(message, tokens);
     describe_links(message, own, tokens);
     for (const std::string& token : describe_encoding(message)) add(tokens, token);
-    std::unordered_set<TextView> known;
     std::string document;
-    for (Text& token : tokens) {
-      std::replace(token.begin(), token.end(), Char{' '}, Char{'_'});
-      if (!known.insert(token).second) continue;
-      if (known.size() > 1) document.push_back(' ');
-      append_utf8(document, token);
+    for (auto token = tokens.begin(); token != tokens.end(); ++token) {  // A few dozen, and a few hundred at most.
+      std::replace(token->begin(), token->end(), Char{' '}, Char{'_'});
+      if (std::find(tokens.begin(), token, *token) != token) continue;
+      if (token != tokens.begin()) document.push_back(' ');
+      append_utf8(document, *token);
     }
     return document;
   }
@@ -295,7 +286,7 @@ class RelationReader {
 
   // Add tokens of From, and return its domain.
   static Text describe_sender(const Fields<Char>& fields, Tokens& tokens) {
-    const Text sender = fold(fields.first("from"));
+    const Text sender = fold(fields.first(kFrom));
     std::vector<Text> domains;
     find_domains(sender, domains);
     const Text own = domains.empty() ? Text() : domains.back();
@@ -340,18 +331,18 @@ class RelationReader {
   }
 
   static void compare_addresses(const Fields<Char>& fields, TextView own, Tokens& tokens) {
-    for (const std::string_view name : kAddressFields) {
+    for (const FieldName name : kAddressFields) {
       std::vector<Text> domains;
       for (const TextView value : fields.all(name)) find_domains(value, domains);
-      compare(tokens, name, domains, own);
+      compare(tokens, kFieldNames[name], domains, own);
       const auto has_free_mail = [](TextView domain) { return is_free(domain); };
-      if (name == "reply-to" && !is_free(own) && std::any_of(domains.begin(), domains.end(), has_free_mail)) {
+      if (name == kReplyTo && !is_free(own) && std::any_of(domains.begin(), domains.end(), has_free_mail)) {
         add(tokens, "reply-to:free-mail");
       }
     }
     Text unsubscribe;
     bool is_first = true;
-    for (const TextView value : fields.all("list-unsubscribe")) {
+    for (const TextView value : fields.all(kListUnsubscribe)) {
       if (!is_first) unsubscribe.push_back(' ');
       unsubscribe.append(value);
       is_first = false;
@@ -366,7 +357,7 @@ class RelationReader {
       if (!host.empty()) domains.push_back(find_domain(host));
     }
     compare(tokens, "unsubscribe", domains, own);
-    if (fields.has("list-unsubscribe-post")) add(tokens, "unsubscribe:one-click");
+    if (fields.has(kListUnsubscribePost)) add(tokens, "unsubscribe:one-click");
   }
 
   // The domains of a signature: `\bd\s?=\s?([\w.\-]{1,200}+)`.
@@ -428,10 +419,10 @@ class RelationReader {
   // top; results further down may come from any server, even the sender's.
   static void describe_authentication(const Fields<Char>& fields, TextView own, Tokens& tokens) {
     std::vector<Text> signers;
-    for (const TextView value : fields.all("dkim-signature")) find_signers(lower(value), signers);
+    for (const TextView value : fields.all(kDkimSignature)) find_signers(lower(value), signers);
     compare(tokens, "dkim", signers, own);
     if (std::find(signers.begin(), signers.end(), own) != signers.end()) add(tokens, "dkim:some-own-domain");
-    Text results = lower(fields.first("authentication-results"));
+    Text results = lower(fields.first(kAuthenticationResults));
     for (int depth = 0; depth < kNested; ++depth) results = remove_comments(results);
     const std::vector<TextView> pieces = split_at(results, ';');
     const std::size_t before = tokens.size();
@@ -443,7 +434,7 @@ class RelationReader {
 
   static void describe_recipients(const Fields<Char>& fields, TextView own, Tokens& tokens) {
     std::vector<Text> recipients;
-    for (const std::string_view name : {"to", "cc"}) {
+    for (const FieldName name : {kTo, kCc}) {
       for (const TextView value : fields.all(name)) {
         const Text lowered = lower(value);
         for (const auto& [start, end] : find_addresses(lowered)) recipients.emplace_back(lowered, start, end - start);
@@ -454,7 +445,7 @@ class RelationReader {
                     [own](const Text& address) { return find_domain(after_last(address, '@')) == own; })) {
       add(tokens, "recipients:own-domain");
     }
-    const Text subject = fold(fields.first("subject"));
+    const Text subject = fold(fields.first(kSubject));
     for (std::size_t index = 0; index < std::min<std::size_t>(recipients.size(), 5); ++index) {
       const TextView local = before_last(recipients[index], '@');
       if (local.size() > 2 && contains(subject, local)) {
@@ -463,7 +454,7 @@ class RelationReader {
       }
     }
     if (std::any_of(kReplies.begin(), kReplies.end(), [&](std::string_view reply) { return is_at(subject, 0, reply); })) {
-      const bool is_reply = fields.has("references") || fields.has("in-reply-to");
+      const bool is_reply = fields.has(kReferences) || fields.has(kInReplyTo);
       add(tokens, is_reply ? "subject:answers-message" : "subject:answers-nothing");
     }
     if (std::any_of(subject.begin(), subject.end(),
@@ -497,8 +488,19 @@ class RelationReader {
     return text.size() >= letters.size() && std::equal(letters.begin(), letters.end(), text.begin(), is_letter);
   }
 
+  // Adds the domain of a host; neighbours among the links often have the same host.
+  static void add_domain(TextView host, Text& last_host, std::vector<Text>& domains) {
+    if (!domains.empty() && host == last_host) {
+      domains.push_back(domains.back());
+    } else {
+      domains.push_back(find_domain(host));
+      last_host = host;
+    }
+  }
+
   static void describe_links(const MessageFacts& message, TextView own, Tokens& tokens) {
     std::vector<Text> domains;
+    Text last_host;
     bool has_numeric = false;
     std::size_t unencrypted = 0;
     for (std::size_t index = 0; index < std::min(message.links.size(), kLinks); ++index) {
@@ -506,7 +508,7 @@ class RelationReader {
       if (begins_with(link, "http:")) ++unencrypted;
       const TextView host = find_host(link);
       if (host.empty()) continue;
-      domains.push_back(find_domain(host));
+      add_domain(host, last_host, domains);
       // `host.replace(".", "").isdecimal()`
       const auto is_numeric = [](char32_t c) { return c == '.' || is_decimal(c); };
       has_numeric = has_numeric || (host.find_first_not_of('.') != kNowhere &&
@@ -529,12 +531,13 @@ class RelationReader {
       if (unencrypted > 0) add(tokens, unencrypted == domains.size() ? "links:all-http" : "links:some-http");
     }
     std::vector<Text> image_domains;
+    Text last_image_host;
     bool has_attached = false;
     for (std::size_t index = 0; index < std::min(message.images.size(), kLinks); ++index) {
       const Text image = to_form(first(message.images[index], kLongestLink));
       has_attached = has_attached || begins_with(image, "cid:");
       const TextView host = find_host(image);
-      if (!host.empty()) image_domains.push_back(find_domain(host));
+      if (!host.empty()) add_domain(host, last_image_host, image_domains);
     }
     compare(tokens, "images", image_domains, own);
     if (!image_domains.empty() && !domains.empty()) {
@@ -558,23 +561,29 @@ std::size_t find_character(const Character* text, std::size_t start, std::size_t
   }
 }
 
-// Whether a text contains a part, which is found by one of its characters.
-template <class Character>
-bool contains_part(const Character* text, std::size_t size, std::string_view part, std::size_t rare) {
-  const auto is_equal = [](char left, Character right) { return static_cast<Character>(left) == right; };
-  for (std::size_t place = rare; (place = find_character(text, place, size, part[rare])) < size; ++place) {
-    const std::size_t start = place - rare;
-    if (part.size() <= size - start && std::equal(part.begin(), part.end(), text + start, is_equal)) return true;
-  }
-  return false;
-}
-
 // The names of the styles of a page, in the order of kStyles, and `doctype`.
 template <class Character>
 std::vector<Text> find_styles(const Character* text, std::size_t size) {
+  const auto is_equal = [](char left, Character right) { return static_cast<Character>(left) == right; };
+  std::array<bool, kStyles.size()> has{};
+  for (std::size_t begin = 0, end = 0; begin < kStyles.size(); begin = end) {  // Styles with the same rarest character.
+    const std::size_t rare = kStyles[begin].rare;
+    const char character = kStyles[begin].text[rare];
+    while (end < kStyles.size() && kStyles[end].rare == rare && kStyles[end].text[rare] == character) ++end;
+    std::size_t missing = end - begin;
+    for (std::size_t place = rare; missing > 0 && (place = find_character(text, place, size, character)) < size; ++place) {
+      const std::size_t start = place - rare;
+      for (std::size_t index = begin; index < end; ++index) {
+        const std::string_view part = kStyles[index].text;
+        if (has[index] || part.size() > size - start || !std::equal(part.begin(), part.end(), text + start, is_equal)) continue;
+        has[index] = true;
+        --missing;
+      }
+    }
+  }
   std::vector<Text> names;
-  for (const Style& style : kStyles) {
-    if (contains_part(text, size, style.text, style.rare)) names.push_back(widen(style.name));
+  for (std::size_t index = 0; index < kStyles.size(); ++index) {
+    if (has[index]) names.push_back(widen(kStyles[index].name));
   }
   const Text beginning = lower(Text(text, text + std::min(size, kDoctypeWithin)));
   if (beginning.find(widen(kDoctype)) != kNowhere) names.push_back(U"doctype");
