@@ -6,6 +6,8 @@ one message; a record takes microseconds. It is a dataclass for type checkers, a
 """
 
 from importlib import import_module
+from itertools import repeat
+from operator import call
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -92,8 +94,7 @@ else:
         def initialise(self, *values, **named):
             if named or len(values) != n_fields:
                 values = bind(values, named)
-            for assign, value in zip(setters, values, strict=True):
-                assign(self, value)
+            any(map(call, setters, repeat(self), values))  # twice as fast as a loop; setters return None
 
         def show(self):
             fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)

@@ -51,6 +51,8 @@ class Transaction:
         # Features of new messages that were read before the transaction, and what each message adds.
         self._parts: list[tuple[Part, Change]] = []
         self._features: dict[bytes, PlaceInPart] = {}  # digest of a new message → its place in a part
+        # All entries of the journal, if only `learn_read` has made any: then they are not looked up.
+        self._journal: dict[bytes, Entry] | None = None if store.has_entries() else {}
 
     def learn(self, raw: bytes, label: str) -> Receipt:
         """Learn a message under a label; subtract it from another one, under which it is known."""
@@ -73,7 +75,7 @@ class Transaction:
 
         `source` is the source of the messages, by default that of the transaction.
         """
-        old_entries = self._store.find_entries(read.digests)
+        old_entries = self._find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
         receipts, places = [], []
         for place, digest in enumerate(read.digests):
@@ -96,6 +98,8 @@ class Transaction:
         elif places != read.places:
             read = _select_messages(read, places, messages)
         self._writer.record(*new_entries.values())
+        if self._journal is not None:
+            self._journal |= new_entries
         change = self._change(next(iter(new_entries.values())), 1)
         begin = 0
         digests = [read.digests[place] for place in places]
@@ -106,6 +110,10 @@ class Transaction:
         self._parts += [(part, change) for part in read.parts]
         self._features |= {digest: read.features[digest] for digest in digests}
         return receipts
+
+    def _find_entries(self, digests: Sequence[bytes]) -> Mapping[bytes, Entry]:
+        """Return the journal entries of those messages that are in the journal; it may have others, too."""
+        return self._store.find_entries(digests) if self._journal is None else self._journal
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
         """Learn a message with its journal entry of another store; without an entry, it is unknown."""
@@ -220,6 +228,7 @@ class Transaction:
 
     def _replace(self, old: Entry, new: Entry, keys: "FeatureKeys") -> Receipt:
         """Replace the entry of a message, and move its counts by its stored features."""
+        self._journal = None
         self._writer.replace(new)
         self._stored.append((keys, self._change(old, -1)))
         self._relabelled.append((keys, self._change(new, 1)))
@@ -231,12 +240,14 @@ class Transaction:
         )
 
     def _add(self, plain: bytes, entry: Entry) -> None:
+        self._journal = None
         self._writer.record(entry)
         self._bytes += len(plain)
         self._work.append((entry.digest, plain, self._change(entry, 1)))
 
     def _subtract(self, plain: bytes | None, old: Entry) -> None:
         """Remove a message; subtract it by its stored features or, without these, by those of its bytes."""
+        self._journal = None
         keys = self._find_stored(old)
         if keys is not None:
             self._stored.append((keys, self._change(old, -1)))

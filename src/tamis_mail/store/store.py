@@ -14,6 +14,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
+from itertools import count, groupby, repeat
+from operator import attrgetter
 from threading import RLock
 
 from tamis_mail.labels import GUESSED_LABELS, Label
@@ -358,11 +360,15 @@ class Store:
                 entries.update({row[0]: self._entry(row) for row in rows})
         return entries
 
+    def has_entries(self) -> bool:
+        """Whether there are messages in the journal."""
+        with self._lock, explain_errors(self.path_name):
+            return self._connection.execute("SELECT 1 FROM journal LIMIT 1").fetchone() is not None
+
     def find_known(self, digests: Iterable[bytes], label: str) -> set[bytes]:
         """Return the digests of those messages that are in the journal under a label."""
-        with self._lock, explain_errors(self.path_name):
-            if self._connection.execute("SELECT 1 FROM journal LIMIT 1").fetchone() is None:
-                return set()
+        if not self.has_entries():
+            return set()
         return {digest for digest, entry in self.find_entries(digests).items() if entry.label == label}
 
     def find_features(self, digest: bytes) -> list[int] | None:
@@ -576,22 +582,26 @@ class Writer:
 
     def record(self, *entries: Entry) -> None:
         """Add entries to the journal; their messages must not be in it."""
-        rows = []
-        for entry in entries:
-            for name, weight in entry.label_weights:
-                self._add_to_totals(name, weight, int(name == entry.label))
-            rows.append(
+        rows: list[tuple[object, ...]] = []
+        for _, group in groupby(entries, _read_kind):
+            alike = list(group)
+            first = alike[0]
+            for name, weight in first.label_weights:
+                self._add_to_totals(name, weight * len(alike), len(alike) * (name == first.label))
+            column, source = self.ensure_column(first.label), self._source_id(first.source)
+            rows += [
                 (
                     entry.digest,
-                    self.ensure_column(entry.label),
+                    column,
                     entry.weight,
                     entry.other_weight,
                     entry.token_version,
                     entry.prunings,
-                    self._source_id(entry.source),
+                    source,
                     entry.time,
                 )
-            )
+                for entry in alike
+            ]
         self._connection.executemany("INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def remove(self, digest: bytes) -> None:
@@ -635,10 +645,7 @@ class Writer:
         self._connection.executemany(
             "INSERT INTO message VALUES (?, ?, ?, ?) "
             "ON CONFLICT (digest) DO UPDATE SET bundle = excluded.bundle, place = excluded.place",
-            (
-                (digest, bundle, place, date)
-                for place, (digest, date) in enumerate(zip(digests, dates, strict=True))
-            ),
+            zip(digests, repeat(bundle), count(), dates, strict=False),
         )
 
     def add(self, table: CountTable) -> None:
@@ -725,6 +732,7 @@ def _tables() -> ModuleType:
     return import_module("tamis_mail.store.tables")
 
 
+_read_kind = attrgetter("label", "weight", "other_weight", "source")  # of an entry
 _LABEL_FIELDS = ("id", "name", "messages", "weight", "lent", "features")
 _JOURNAL_FIELDS = {  # column of the table `journal` → field of `Entry`
     "digest": "digest",
