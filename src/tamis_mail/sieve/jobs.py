@@ -1,7 +1,6 @@
 """The jobs that workers run: read the features of a batch of messages, count them, or judge messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from tamis_mail.features import arrays, read_features
 from tamis_mail.message import canonical, identify, read_headings
 from tamis_mail.message.addresses import read_senders
-from tamis_mail.records import replace
+from tamis_mail.records import record, replace
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.open_stores import OpenStore, open_store
 from tamis_mail.sieve.reading import ReadMessages, find_known, find_new_places, locate_features
@@ -23,7 +22,7 @@ from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_sta
 from tamis_mail.verdict.arrays import judge_many
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CountedMessages:
     """The counts of some messages, and the packed features of those that are to be stored."""
 

@@ -5,7 +5,6 @@ indices of a message are stored as gaps: the numbers of indices that the message
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
+from tamis_mail.records import record
 from tamis_mail.store.bundles import (
     HEAD,
     LONG_GAP,
@@ -31,7 +31,7 @@ _FAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bundle:
     """The feature sets of some messages: message i has keys[indices[starts[i] : starts[i + 1]]]."""
 
@@ -70,7 +70,7 @@ class Bundle:
         return Bundle(self.keys[is_kept], starts, (np.cumsum(is_kept) - 1)[self.indices[feature_is_kept]])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class MessageFeatures:
     """The features, labels and weights of the messages that a store remembers, in ascending order of digests.
 

@@ -5,7 +5,6 @@ same transaction need not merge the features again.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis.threads import run_together
+from tamis_mail.records import record
 from tamis_mail.store.bundle_arrays import Bundle
 from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RANGES = 2  # the keys are divided into this many ranges, which threads sum at the same time
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PendingCounts:
     """Counts that will be added to the store."""
 

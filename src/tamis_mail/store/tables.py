@@ -3,7 +3,6 @@
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from tamis.compiled import core
 from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_firsts, find_keys
+from tamis_mail.records import record
 from tamis_mail.store.runs import (
     WIDTHS,
     Run,
@@ -34,7 +34,7 @@ _EXACT_BOUND = 2.0**62.5  # a sum that floating point puts below this did not ov
 _MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CountTable:
     """An array of counts: keys of features in ascending order, with one count per label for each.
 

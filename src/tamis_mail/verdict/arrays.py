@@ -4,7 +4,6 @@ A view is a kind of features: byte n-grams, headers, words, pairs of words, rela
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from tamis.compiled import core
 from tamis_mail.features import GRAMS, HEADERS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label
+from tamis_mail.records import record
 from tamis_mail.verdict.judging import decide, list_other_labels, refuse_negative, shrinkage
 from tamis_mail.verdict.rule import Rule, Side, View, one_versus_rest, sides
 from tamis_mail.verdict.verdict import Judgement
@@ -80,7 +80,7 @@ def judge_many(
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Contributions:
     """What the features, the length of the headers and the intercept add to the log-odds of one message."""
 

@@ -28,7 +28,6 @@ are written in NumPy alone, because the filter is installed without SciPy.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from tamis.links import sigmoid
 from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
+from tamis_mail.records import record, replace
 from tamis_mail.verdict.arrays import Kinds, Rows, group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
@@ -65,7 +65,7 @@ _PRODUCTS = 60  # maximum number of products with the Hessian per step of the se
 _HALVINGS = 30  # of the length of a step, at most
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Training:
     """Labelled messages to which weights are fitted, in the order of their digests."""
 
@@ -97,7 +97,7 @@ class Training:
         return cls(rows, chosen_starts, columns[chosen], weights[chosen], np.flatnonzero(is_used))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HeldOut:
     """The scores of messages, each by the counts of all others."""
 
@@ -126,7 +126,7 @@ class HeldOut:
         return self.scores - np.column_stack([centres * self.presences, np.zeros(len(self.scores))])
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ScaleFit:
     """The Laplace posterior of the scales and of the intercept."""
 
@@ -135,7 +135,7 @@ class ScaleFit:
     deviations: Floats  # (views + 1,): of the scales and of the intercept; 0 where a scale is held at 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WeightFit:
     """The scales, the intercept, the centres of the views and the coefficients of single features."""
 
@@ -363,7 +363,7 @@ def fit_coefficients(
     return keys[is_used], _minimise(matrix, is_spam.astype(np.float64), weights, offset)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SparseRows:
     """A sparse matrix (messages, features) by its nonzero entries, in the order of messages."""
 
