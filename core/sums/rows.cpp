@@ -436,7 +436,7 @@ nb::tuple deposit(Input<double, 2> values, Input<int64_t, 2> given_bounds, Input
       Pieces pieces(groups, 2, fold * m);
       sum_values({x, n / fold, fold * m, m, group, is_deep(scales.exponents, &bounds[m], m, 30)}, scales, pieces, words);
       for (size_t g = 0; g < groups; g++) {
-        flush_planes(&pieces.sums[g * 2 * fold * m], 2, scales.exponents, 1, words, g * m, m);
+        flush_planes(pieces.sums.data() + g * 2 * fold * m, 2, scales.exponents, 1, words, g * m, m);
       }
       done = n - n % fold;
     }
@@ -470,7 +470,7 @@ nb::tuple deposit_powers(Input<double, 2> values, Input<int64_t, 2> given_bounds
       const Rows rows{x, n / fold, fold * m, m, group, is_deep(scales.exponents, &bounds[m], m, 30)};
       sum_powers(rows, scales, pieces, words, squares);
       for (size_t g = 0; g < groups; g++) {
-        flush_powers(&pieces.sums[g * 6 * fold * m], scales, words, squares, g * m, m);
+        flush_powers(pieces.sums.data() + g * 6 * fold * m, scales, words, squares, g * m, m);
       }
       done = n - n % fold;
     }
@@ -522,7 +522,7 @@ nb::tuple deposit_products(Input<double, 2> x_values, Input<int64_t, 2> given_x_
       sum_products(rows, y, is_shared, x_scales.factors.data(), y_scales.factors.data(), x_scales.exponents, beside.data(),
                    pieces, words);
       for (size_t g = 0; g < groups; g++) {
-        flush_planes(&pieces.sums[g * 4 * m], 4, x_scales.exponents, 1, words, g * m, m);
+        flush_planes(pieces.sums.data() + g * 4 * m, 4, x_scales.exponents, 1, words, g * m, m);
       }
     } else {
       const Words sums = words;
@@ -620,7 +620,7 @@ class RowSums {
     const size_t width = fold_ * m_;
     for (size_t g = 0; g < groups_; g++) {
       if (pieces_.count[g] == 0) continue;
-      double* from = &pieces_.sums[g * planes_ * width];
+      double* from = pieces_.sums.data() + g * planes_ * width;
       flush_planes(from, 2, scales_.exponents, 1, first_, g * m_, m_);
       if (planes_ > 2) flush_planes(from + 2 * width, 4, scales_.exponents, 2, second_, g * m_, m_);
       pieces_.count[g] = 0;
