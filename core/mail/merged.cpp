@@ -149,11 +149,14 @@ class MergedFeatures {
 
 using Change = std::vector<std::pair<std::size_t, std::int64_t>>;  // Columns of labels, and the weight of a message in each.
 
+constexpr std::size_t kMostLabels = 1'000'000;  // So that the number of counts does not overflow.
+
 // The counts of all features of some parts. Keys are divided into ranges, which several threads can sum at the same time.
 class FeatureSum {
  public:
   FeatureSum(std::size_t labels, std::size_t ranges) : labels_(labels), ranges_(ranges) {
     require(ranges >= 1 && ranges <= 64, "expected 1 to 64 ranges");
+    require(labels <= kMostLabels, "expected at most a million labels");
   }
 
   void add(const MergedFeatures& part, const Change& change) {
