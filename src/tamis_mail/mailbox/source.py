@@ -174,11 +174,12 @@ class Source:
                         if may_be_mbox and content.is_packed and mbox.is_mbox(content.peek(mbox.HEAD)):
                             _verify_packed(path)
                         yield from _read_messages(content, name, path, may_be_mbox, largest, offset)
+                    offset += file.size
             except (FileNotFoundError, IrregularFileError):
                 continue  # it vanished, or is no regular file
             except (OSError, SourceError) as error:
                 self.unread.append((name, printable(str(error))))
-            offset += _size_of(path)
+                offset += _size_of(path)
 
     def _reason_to_leave_out(self, path: str, head: bytes, may_be_mbox: bool) -> str | None:
         """Return why a file with these first bytes is left out, or None."""

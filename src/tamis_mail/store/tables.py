@@ -278,7 +278,7 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
 
     If the sum over all runs is below 2**63, adding the runs cannot overflow.
     """
-    record = _record(run)
+    layout = _record(run)
     magnitude = 0.0
     faults: dict[str, int] = {}
     entries = 0
@@ -290,16 +290,16 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
         complete = [
             data
             for _, data in rows_batch
-            if isinstance(data, bytes) and data and not len(data) % record.itemsize
+            if isinstance(data, bytes) and data and not len(data) % layout.itemsize
         ]
         faults["shelves that are cut off"] = (
             faults.get("shelves that are cut off", 0) + len(rows_batch) - len(complete)
         )
-        records = np.frombuffer(b"".join(complete), record)
+        records = np.frombuffer(b"".join(complete), layout)
         keys = records["key"].astype(np.uint64)
         magnitude += float(np.abs(records["counts"].astype(np.float64)).sum())
         shelf_of_entry = np.repeat(
-            np.arange(len(complete)), [len(data) // record.itemsize for data in complete]
+            np.arange(len(complete)), [len(data) // layout.itemsize for data in complete]
         )
         entries += len(keys)
         misplaced = np.count_nonzero(keys >> np.uint64(run.shift))
@@ -351,14 +351,14 @@ def find_widths(counts: Counts) -> NDArray[np.uint8]:
 def encode_entries(
     run: Run, table: CountTable, widths: NDArray[np.uint8], entries: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Encode the entries of a table that have the width of a run; there are so many `entries`.
+    """Encode the entries of a table that have the width of a run; `entries` is their number.
 
     Return the bytes of all shelves, the number of each shelf, counted from the run's first one, and where the
     bytes of each shelf end.
     """
-    record = _record(run)
+    layout = _record(run)
     if core is not None:
-        data = np.empty(entries * record.itemsize, np.uint8)
+        data = np.empty(entries * layout.itemsize, np.uint8)
         numbers, ends = np.empty(entries, np.int64), np.empty(entries, np.int64)
         n_shelves = core.mail.encode_entries(
             table.keys, table.counts, widths, run.width, run.shift, data, numbers, ends
@@ -366,12 +366,12 @@ def encode_entries(
         return data, numbers[:n_shelves], ends[:n_shelves]
     places = np.flatnonzero(widths == run.width)
     keys = table.keys[places]
-    records = np.empty(len(keys), record)
+    records = np.empty(len(keys), layout)
     records["key"] = keys & np.uint64((1 << run.shift) - 1)
     records["counts"] = table.counts[places]
     numbers = (keys >> np.uint64(run.shift)).astype(np.int64)
     firsts = find_firsts(numbers)
-    ends = np.append(firsts[1:], len(numbers)) * record.itemsize
+    ends = np.append(firsts[1:], len(numbers)) * layout.itemsize
     return np.frombuffer(records.tobytes(), np.uint8), numbers[firsts], ends
 
 

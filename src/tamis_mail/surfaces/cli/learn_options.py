@@ -4,6 +4,7 @@ import argparse
 from argparse import Namespace
 from typing import Any
 
+from tamis_mail.labels import HAM, SPAM
 from tamis_mail.surfaces.cli.parser import Parser, add_log_option, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.since import add_since_option
 
@@ -36,24 +37,16 @@ def configure(parser: Parser) -> None:
     )
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="mail whose folders are named by their content")
-    add(
-        "--spam",
-        nargs="*",
-        metavar="PATH",
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        const="spam",
-        help="mail that is spam",
-    )
-    add(
-        "--ham",
-        nargs="*",
-        metavar="PATH",
-        action=_AppendLabelledPaths,
-        dest="labelled_paths",
-        const="ham",
-        help="mail that is wanted",
-    )
+    for label, text in ((SPAM, "mail that is spam"), (HAM, "mail that is wanted")):
+        add(
+            f"--{label}",
+            nargs="*",
+            metavar="PATH",
+            action=_AppendLabelledPaths,
+            dest="labelled_paths",
+            const=label,
+            help=text,
+        )
     add(
         "--label",
         nargs="+",
@@ -68,7 +61,7 @@ def configure(parser: Parser) -> None:
         metavar="PATH",
         action=_AppendLabelledPaths,
         dest="labelled_paths",
-        const=None,
+        const=None,  # UNLABELLED of `learn`
         help="mail without labels: the most confidently classified messages are learned with guessed labels",
     )
     add(
