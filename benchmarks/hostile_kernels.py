@@ -999,19 +999,14 @@ def _fit_matrix(dice: Generator) -> Call:
         sums, transposed = np.zeros(max(len(starts) - 1, 0)), np.zeros(len(slots))
         squares, step = np.zeros(len(slots)), np.zeros(len(slots))
         matrix.multiply(of_columns, sums)
-        matrix.multiply_transposed(of_rows, False, transposed)
-        matrix.multiply_transposed(of_rows, True, squares)
+        matrix.multiply_transposed(of_rows, np.abs(of_rows), transposed, squares)
         matrix.solve(np.abs(of_rows), 1 + np.abs(of_columns), of_columns, 0.1, 0.1, min(n, _ENDLESS), step)
         return sums, transposed, squares
 
     def refer(starts: Any, columns: Any, values: Any, _: Any, of_rows: Any, of_columns: Any, __: int) -> Any:
         owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         design = fitting.SparseRows.of(owners, columns, values, len(starts) - 1, len(of_columns))
-        return (
-            design.multiply(of_columns),
-            design.multiply_transposed(of_rows),
-            design.multiply_transposed(of_rows, is_squared=True),
-        )
+        return design.multiply(of_columns), *design.multiply_transposed(of_rows, np.abs(of_rows))
 
     arguments = (
         starts,
@@ -1044,7 +1039,8 @@ def _merged_features(dice: Generator) -> Call:
         for number in range(ranges):
             sums.sum_range(number)
         total, counts = np.empty(len(sums), np.uint64), np.empty((len(sums), labels), np.int64)
-        sums.write(total, counts)
+        for number in range(ranges):
+            sums.write_range(number, total, counts)
         rows = np.empty(len(keys), np.int32)
         sums.gather(
             [(number, place) for number, part in enumerate(parts) for place in range(len(part))], rows

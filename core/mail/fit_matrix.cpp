@@ -173,12 +173,31 @@ class FitMatrix {
     }
   }
 
-  // sums[j] = Σ value * vector[row] over the entries of column j, one after the other; with the squares of the values.
-  void multiply_transposed(Input<double, 1> vector, bool is_squared, Output<double, 1> sums) const {
-    require(vector.shape(0) == values_.size() && sums.shape(0) == slots_.size(), "expected vectors of matching sizes");
+  // sums[j] = Σ value * vector[row] over the entries of column j, one after the other, and squares[j] = Σ value² * squared_vector[row].
+  void multiply_transposed(Input<double, 1> vector, Input<double, 1> squared_vector, Output<double, 1> sums,
+                           Output<double, 1> squares) const {
+    const std::size_t rows = values_.size(), features = slots_.size();
+    require(vector.shape(0) == rows && squared_vector.shape(0) == rows && sums.shape(0) == features && squares.shape(0) == features,
+            "expected vectors of matching sizes");
     const nb::gil_scoped_release unlocked;
-    std::fill(sums.data(), sums.data() + sums.shape(0), 0.0);
-    for (std::size_t row = 0; row < values_.size(); ++row) add_row(row, vector.data()[row], is_squared, sums.data());
+    std::vector<std::array<double, 2>> pairs(features);  // An entry changes both sums of its column.
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::array<std::array<double, 2>, kSlots> products;
+      for (std::size_t slot = 0; slot < kSlots; ++slot) {
+        const double value = values_[row][slot];
+        products[slot] = {value * vector.data()[row], value * value * squared_vector.data()[row]};
+      }
+      for (std::size_t place = starts_[row]; place < starts_[row + 1]; ++place) {
+        std::array<double, 2>& pair = pairs[columns_[place] & kColumnMask];
+        const std::array<double, 2>& product = products[columns_[place] >> kColumnBits];
+        pair[0] += product[0];
+        pair[1] += product[1];
+      }
+    }
+    for (std::size_t column = 0; column < features; ++column) {
+      sums.data()[column] = pairs[column][0];
+      squares.data()[column] = pairs[column][1];
+    }
   }
 
   // Solves (XᵀWX + λ) step = gradient by conjugate gradients.
@@ -205,7 +224,7 @@ class FitMatrix {
         std::array<double, kRows> scores;
         multiply_rows(first, count, direction.data(), scores.data());
         for (std::size_t row = 0; row < count; ++row) {
-          add_row(first + row, curvature.data()[first + row] * scores[row], false, image.data());
+          add_row(first + row, curvature.data()[first + row] * scores[row], image.data());
         }
       }
       for (std::size_t j = 0; j < features; ++j) {
@@ -253,12 +272,9 @@ class FitMatrix {
   }
 
   // Adds a row times a factor.
-  void add_row(std::size_t row, double factor, bool is_squared, double* sums) const {
+  void add_row(std::size_t row, double factor, double* sums) const {
     std::array<double, kSlots> products;
-    for (std::size_t slot = 0; slot < kSlots; ++slot) {
-      const double value = values_[row][slot];
-      products[slot] = (is_squared ? value * value : value) * factor;
-    }
+    for (std::size_t slot = 0; slot < kSlots; ++slot) products[slot] = values_[row][slot] * factor;
     for (std::size_t place = starts_[row]; place < starts_[row + 1]; ++place) {
       sums[columns_[place] & kColumnMask] += products[columns_[place] >> kColumnBits];
     }
@@ -290,8 +306,8 @@ void bind_fit_matrix(nb::module_& m) {
       .def("write_starts", &FitMatrix::write_starts, nb::arg("starts").noconvert())
       .def("write_entries", &FitMatrix::write_entries, nb::arg("columns").noconvert(), nb::arg("values").noconvert())
       .def("multiply", &FitMatrix::multiply, nb::arg("vector").noconvert(), nb::arg("sums").noconvert())
-      .def("multiply_transposed", &FitMatrix::multiply_transposed, nb::arg("vector").noconvert(), nb::arg("is_squared"),
-           nb::arg("sums").noconvert())
+      .def("multiply_transposed", &FitMatrix::multiply_transposed, nb::arg("vector").noconvert(),
+           nb::arg("squared_vector").noconvert(), nb::arg("sums").noconvert(), nb::arg("squares").noconvert())
       .def("solve", &FitMatrix::solve, nb::arg("curvature").noconvert(), nb::arg("diagonal").noconvert(),
            nb::arg("gradient").noconvert(), nb::arg("precision"), nb::arg("forcing"), nb::arg("products"),
            nb::arg("step").noconvert());

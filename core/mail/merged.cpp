@@ -205,41 +205,39 @@ class FeatureSum {
       }
     });
     resize(size);
+    range.size = size;
     range.is_summed = true;
   }
 
   // The number of distinct keys, after all ranges were summed.
-  std::size_t size() const {
-    std::size_t total = 0;
-    for (const Range& range : ranges_) total += range.keys.size();
-    return total;
-  }
+  std::size_t size() const { return find_first_row(ranges_.size()); }
 
-  // Writes the keys and their counts, and puts the ranges together.
-  void write(Output<std::uint64_t, 1> keys, Output<std::int64_t, 2> counts) {
-    require(keys.shape(0) == size() && counts.shape(0) == size() && counts.shape(1) == labels_, "expected one row per key");
-    require(!is_written_, "sums are written once");
+  // Writes the keys of one range and their counts to their places among those of all ranges. Several threads can do so, each for a
+  // range of its own.
+  void write_range(std::size_t number, Output<std::uint64_t, 1> keys, Output<std::int64_t, 2> counts) {
+    require(number < ranges_.size(), "expected the number of a range");
     require(std::all_of(ranges_.begin(), ranges_.end(), [](const Range& range) { return range.is_summed; }),
             "expected that all ranges were summed");
+    require(keys.shape(0) == size() && counts.shape(0) == size() && counts.shape(1) == labels_, "expected one row per key");
     require(size() <= INT32_MAX, "expected fewer than 2**31 keys");
-    is_written_ = true;
+    Range& range = ranges_[number];
+    require(!range.is_written, "a range is written once");
+    range.is_written = true;
     const nb::gil_scoped_release unlocked;
-    std::size_t row = 0;
-    for (std::size_t number = 0; number < ranges_.size(); ++number) {
-      Range& range = ranges_[number];
-      std::copy(range.keys.begin(), range.keys.end(), keys.data() + row);
-      std::copy(range.counts.begin(), range.counts.end(), counts.data() + row * labels_);
-      for (Part& part : parts_) {
-        const Piece<std::uint64_t>& part_keys = part.features->keys;
-        const auto begin = std::lower_bound(part_keys.begin(), part_keys.end(), find_bound(number));
-        const auto end = std::lower_bound(begin, part_keys.end(), find_bound(number + 1));
-        for (auto place = begin - part_keys.begin(); place < end - part_keys.begin(); ++place) {
-          part.rows[static_cast<std::size_t>(place)] += static_cast<std::uint32_t>(row);
-        }
+    const std::size_t row = find_first_row(number);
+    std::copy(range.keys.begin(), range.keys.end(), keys.data() + row);
+    std::copy(range.counts.begin(), range.counts.end(), counts.data() + row * labels_);
+    for (Part& part : parts_) {
+      if (row == 0) break;  // Its rows are those among all keys.
+      const Piece<std::uint64_t>& part_keys = part.features->keys;
+      const auto begin = std::lower_bound(part_keys.begin(), part_keys.end(), find_bound(number));
+      const auto end = std::lower_bound(begin, part_keys.end(), find_bound(number + 1));
+      for (auto place = begin - part_keys.begin(); place < end - part_keys.begin(); ++place) {
+        part.rows[static_cast<std::size_t>(place)] += static_cast<std::uint32_t>(row);
       }
-      row += range.keys.size();
-      range = {};
     }
+    range.keys = {};  // To free their memory, which is large.
+    range.counts = {};
   }
 
   // The number of features of each of these messages; a message is a place in a part.
@@ -255,7 +253,8 @@ class FeatureSum {
 
   // Writes the rows of the features of these messages, one message after the other.
   void gather(const std::vector<std::pair<std::size_t, std::size_t>>& messages, Output<std::int32_t, 1> rows) const {
-    require(is_written_, "expected that the sums were written");
+    require(std::all_of(ranges_.begin(), ranges_.end(), [](const Range& range) { return range.is_written; }),
+            "expected that the sums were written");
     std::size_t size = 0;
     for (const std::size_t one : count_features(messages)) size += one;
     require(rows.shape(0) == size, "expected one row per feature");
@@ -279,12 +278,20 @@ class FeatureSum {
   struct Range {
     LargeVector<std::uint64_t> keys;
     LargeVector<std::int64_t> counts;  // (keys, labels)
-    bool is_summed = false;
+    std::size_t size = 0;              // Of the keys, after they were summed.
+    bool is_summed = false, is_written = false;
   };
 
   const MergedFeatures& find_features(std::size_t number, std::size_t place) const {
     require(number < parts_.size() && place < parts_[number].features->size(), "expected places of messages");
     return *parts_[number].features;
+  }
+
+  // The row of the first key of a range: the number of keys in the ranges before it.
+  std::size_t find_first_row(std::size_t number) const {
+    std::size_t row = 0;
+    for (std::size_t earlier = 0; earlier < number; ++earlier) row += ranges_[earlier].size;
+    return row;
   }
 
   // The first key of a range.
@@ -296,7 +303,6 @@ class FeatureSum {
   std::size_t labels_;
   std::vector<Range> ranges_;
   std::vector<Part> parts_;
-  bool is_written_ = false;
 };
 
 }  // namespace
@@ -315,7 +321,7 @@ void bind_merged(nb::module_& m) {
       .def("add", &FeatureSum::add, nb::keep_alive<1, 2>())
       .def("sum_range", &FeatureSum::sum_range)
       .def("__len__", &FeatureSum::size)
-      .def("write", &FeatureSum::write, nb::arg("keys").noconvert(), nb::arg("counts").noconvert())
+      .def("write_range", &FeatureSum::write_range, nb::arg("number"), nb::arg("keys").noconvert(), nb::arg("counts").noconvert())
       .def("count_features", &FeatureSum::count_features)
       .def("gather", &FeatureSum::gather, nb::arg("messages"), nb::arg("rows").noconvert());
 }

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.reading import PlaceInPart
     from tamis_mail.store.bundle_tables import MessageRow
     from tamis_mail.store.feature_sums import PendingCounts, PendingSum
-    from tamis_mail.verdict.fitting import PreparedFit, Training, WeightFit
+    from tamis_mail.store.tables import CountTable
+    from tamis_mail.verdict.fitting import GroupedFeatures, PreparedFit, Training, WeightFit
 
     Features = Mapping[bytes, PlaceInPart]  # digest of a message → where its features are
 
@@ -173,14 +174,22 @@ def _prepare_fit(
     pending = None if pending_sum is None else pending_sum.finish()
     if not rows:
         return None, pending
-    training, distinct = _make_training(store, rows, pending, features or {})
+    # In a new store, the pending counts are all counts: their features are grouped meanwhile.
+    all_counts = None if pending is None or store.has_counts() else pending.table
+    (training, distinct), groups = _run_together(
+        [
+            partial(_make_training, store, rows, pending, features or {}),
+            partial(_group_features, all_counts, rule.token_version),
+        ]
+    )
     if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
             f"the store {store.name} is damaged (a message has a feature of an unknown view): restore a "
             "backup (tamis store restore)"
         )
-    if pending is not None and distinct is pending.table.keys and not store.has_counts():
-        return fitting.PreparedFit(training, distinct, pending.table.counts, labels, rule, unit), pending
+    if all_counts is not None and distinct is all_counts.keys:
+        fit = fitting.PreparedFit(training, distinct, all_counts.counts, labels, rule, unit, groups)
+        return fit, pending
     counts = store.count_arrays(distinct)
     if pending is not None and distinct is pending.table.keys:
         counts += pending.table.counts
@@ -188,6 +197,15 @@ def _prepare_fit(
         add_counts = import_module("tamis_mail.store.tables").add_counts
         add_counts(pending.table.keys, pending.table.counts, distinct, counts)
     return fitting.PreparedFit(training, distinct, counts, labels, rule, unit), pending
+
+
+def _group_features(table: "CountTable | None", token_version: int) -> "GroupedFeatures | None":
+    if table is None:
+        return None
+    groups: GroupedFeatures = import_module("tamis_mail.verdict.fitting").group_features(
+        table.keys, table.counts, token_version
+    )
+    return groups
 
 
 def _make_training(

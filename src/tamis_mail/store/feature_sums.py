@@ -86,7 +86,7 @@ class PendingSum:
             np.empty(len(self._sums), np.uint64),
             np.empty((len(self._sums), self._labels), np.int64),
         )
-        self._sums.write(keys, counts)
+        run_together([partial(self._sums.write_range, number, keys, counts) for number in range(_RANGES)])
         numbers = {id(part): number for number, (part, _) in enumerate(parts)}
         return PendingCounts(CountTable(keys, counts), self._sums, numbers)
 

@@ -40,7 +40,7 @@ from tamis.threads import run_together
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.records import record, replace
-from tamis_mail.verdict.arrays import Kinds, Rows, group_counts, score_and_find_presences
+from tamis_mail.verdict.arrays import Groups, Kinds, Rows, group_counts, score_and_find_presences
 from tamis_mail.verdict.judging import list_other_labels, shrinkage
 from tamis_mail.verdict.rule import LAYER_VIEWS, MIN_FITTED_MESSAGES, RULES, Rule, sides
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tamis._core.mail import FitMatrix
 
     Design = tuple[NDArray[np.bool_], "SparseRows"]  # which features have a coefficient, and their matrix
+    GroupedFeatures = tuple[Groups, Kinds, NDArray[np.int64]]  # see `group_features`
 
 Floats = NDArray[np.float64]
 
@@ -158,8 +159,11 @@ class PreparedFit:
         labels: Sequence[Label],
         rule: Rule,
         unit: int,
+        groups: "GroupedFeatures | None" = None,
     ) -> None:
+        """Take the arguments of `fit_weights`, and the groups of the features if they are known."""
         self._arguments = training, keys, counts, labels, rule, unit
+        self._groups = groups
         self._design: Future[Design] = Future()
 
     def make_design(self, then: Callable[[], None] = lambda: None) -> None:
@@ -174,7 +178,7 @@ class PreparedFit:
 
     def compute(self) -> WeightFit:
         """Fit the weights, while `make_design` runs in another thread or after it."""
-        return fit_weights(*self._arguments, self._design.result)
+        return fit_weights(*self._arguments, self._design.result, self._groups)
 
 
 def training_sample(is_spam: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -197,16 +201,17 @@ def fit_weights(
     rule: Rule,
     unit: int,
     find_design: "Callable[[], Design] | None" = None,
+    groups: "GroupedFeatures | None" = None,
 ) -> WeightFit:
     """Fit centres, scales, intercept and coefficients.
 
     `keys` are the distinct features of the messages in ascending order, `counts` their counts by label;
     `unit` is the weight of a message that is learned now. `find_design` returns the matrix of the
-    coefficients, if it is made elsewhere.
+    coefficients, if it is made elsewhere; `groups` are those of the features, if they are known.
     """
     is_spam = np.isin(training.columns, [label.id for label in labels if label.name == SPAM])
     row_weights = _class_shares(is_spam, labels) * training.weights / unit
-    held_out = leave_one_out(training, keys, counts, labels, rule, unit)
+    held_out = leave_one_out(training, keys, counts, labels, rule, unit, groups)
     centres = held_out.find_centres(is_spam, row_weights)
     designs = held_out.subtract(centres)
     scales, widths = _scales(rule), SCALE_WIDTH * _scales(RULES[rule.token_version])
@@ -237,6 +242,18 @@ def _scales(rule: Rule) -> Floats:
     return np.array([view.scale for view in rule.views])
 
 
+def group_features(
+    keys: NDArray[np.uint64], counts: NDArray[np.int64], token_version: int
+) -> "GroupedFeatures":
+    """Group the features with the same view and the same counts, which have the same weight.
+
+    Return the group of each feature, and the view and the counts of each group.
+    """
+    kinds = views(keys, token_version)
+    groups, firsts = group_counts(kinds, counts)
+    return groups, kinds[firsts], counts[firsts]
+
+
 def leave_one_out(
     training: Training,
     keys: NDArray[np.uint64],
@@ -244,15 +261,14 @@ def leave_one_out(
     labels: Sequence[Label],
     rule: Rule,
     unit: int,
+    grouped: "GroupedFeatures | None" = None,
 ) -> HeldOut:
     """Score each message by the counts of all others.
 
     Without a message, the counts of its features under its label are smaller by its weight. So one table of
     counts suffices for all messages with the same label and the same weight.
     """
-    kinds = views(keys, rule.token_version)
-    groups, firsts = group_counts(kinds, counts)
-    kinds, counts = kinds[firsts], counts[firsts]
+    groups, kinds, counts = grouped or group_features(keys, counts, rule.token_version)
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     rule = rule.drop_centres()
@@ -397,15 +413,23 @@ class SparseRows:
             sums += np.bincount(self.rows, self.values * vector.take(self.columns), len(sums))
         return sums
 
-    def multiply_transposed(self, vector: Floats, *, is_squared: bool = False) -> Floats:
-        """(features,): the transposed matrix, or that of its squared values, times a vector of messages."""
-        sums = np.zeros(self.features)
+    def multiply_transposed(self, vector: Floats, squared_vector: Floats) -> tuple[Floats, Floats]:
+        """(features,): the transposed matrix times a vector of messages.
+
+        And the transposed matrix of its squared values times another vector.
+        """
+        sums, squares = np.zeros(self.features), np.zeros(self.features)
         if self.matrix is not None:
-            self.matrix.multiply_transposed(vector, is_squared, sums)
+            self.matrix.multiply_transposed(vector, squared_vector, sums, squares)
         else:
-            values = self.values * self.values if is_squared else self.values
-            sums += np.bincount(self.columns, values * vector.take(self.rows), self.features)
-        return sums
+            sums += self.sum_columns(self.values, vector)
+            squares += self.sum_columns(self.values * self.values, squared_vector)
+        return sums, squares
+
+    def sum_columns(self, values: Floats, vector: Floats) -> Floats:
+        """(features,): sum `values`, one per entry and each times the element of its message, by column."""
+        sums = np.bincount(self.columns, values * vector.take(self.rows), self.features)
+        return sums.astype(np.float64, copy=False)
 
 
 def make_design(rows: Rows, starts: NDArray[np.intp], kinds: Kinds) -> tuple[NDArray[np.bool_], SparseRows]:
@@ -463,22 +487,26 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
             (weights * np.logaddexp(0, -signs * score)).sum() + PRECISION * (point * point).sum() / 2
         )
 
+    current = loss(point, score)
     for _ in range(_NEWTON_STEPS):
         p = sigmoid(score)
-        gradient = design.multiply_transposed(weights * (p - target)) + PRECISION * point
         curvature = weights * p * (1 - p)
-        diagonal = design.multiply_transposed(curvature, is_squared=True) + PRECISION
+        gradient, diagonal = design.multiply_transposed(weights * (p - target), curvature)
+        gradient += PRECISION * point
+        diagonal += PRECISION
         step = solve(design, curvature, diagonal, gradient)
         decrement = float((gradient * step).sum()) / 2
         if not decrement > _DECREMENT:
             break
         change = design.multiply(step)
-        size, current = 1.0, loss(point, score)
+        size = 1.0
         for _ in range(_HALVINGS):
-            if loss(point - size * step, score - size * change) <= current:
+            next_point, next_score = point - size * step, score - size * change
+            following = loss(next_point, next_score)
+            if following <= current:
                 break
             size /= 2
-        point, score = point - size * step, score - size * change
+        point, score, current = next_point, next_score, following
     return point
 
 
@@ -496,7 +524,8 @@ def solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Flo
     for _ in range(_PRODUCTS):
         if not product > tolerance:
             break
-        image = design.multiply_transposed(curvature * design.multiply(direction)) + PRECISION * direction
+        products = curvature * design.multiply(direction)
+        image = design.sum_columns(design.values, products) + PRECISION * direction
         length = product / float((direction * image).sum())
         step += length * direction
         residual -= length * image

@@ -116,10 +116,19 @@ def test_what_does_not_fit_is_refused() -> None:
     sums.sum_range(0)
     with pytest.raises(ValueError, match="once"):
         sums.sum_range(0)
+    with pytest.raises(ValueError, match="all ranges were summed"):
+        sums.write_range(0, np.empty(2, np.uint64), np.empty((2, 1), np.int64))
     sums.sum_range(1)
     with pytest.raises(ValueError, match="one row per key"):
-        sums.write(np.empty(3, np.uint64), np.empty((3, 1), np.int64))
-    sums.write(np.empty(2, np.uint64), np.empty((2, 1), np.int64))
+        sums.write_range(0, np.empty(3, np.uint64), np.empty((3, 1), np.int64))
+    with pytest.raises(ValueError, match="number of a range"):
+        sums.write_range(2, np.empty(2, np.uint64), np.empty((2, 1), np.int64))
+    sums.write_range(0, np.empty(2, np.uint64), np.empty((2, 1), np.int64))
+    with pytest.raises(ValueError, match="written once"):
+        sums.write_range(0, np.empty(2, np.uint64), np.empty((2, 1), np.int64))
+    with pytest.raises(ValueError, match="sums were written"):
+        sums.gather([(0, 0)], np.empty(2, np.int32))
+    sums.write_range(1, np.empty(2, np.uint64), np.empty((2, 1), np.int64))
     with pytest.raises(ValueError, match="places of messages"):
         sums.count_features([(0, 1)])
     with pytest.raises(ValueError, match="one row per feature"):

@@ -32,11 +32,13 @@ def test_products_and_steps_have_the_bits_of_numpy(messages: int, features: int,
     rng = np.random.default_rng(slots)
     by_message, by_feature = rng.normal(size=messages), rng.normal(size=features)
     np.testing.assert_array_equal(ours.multiply(by_feature), plain.multiply(by_feature))
-    for is_squared in (False, True):
-        np.testing.assert_array_equal(
-            ours.multiply_transposed(by_message, is_squared=is_squared),
-            plain.multiply_transposed(by_message, is_squared=is_squared),
-        )
+    of_squares = rng.random(messages)
+    for product, by_numpy in zip(
+        ours.multiply_transposed(by_message, of_squares),
+        plain.multiply_transposed(by_message, of_squares),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(product, by_numpy)
     curvature, diagonal = rng.random(messages), 0.1 + rng.random(features)
     step = solve(ours, curvature, diagonal, by_feature)
     np.testing.assert_array_equal(step, solve(plain, curvature, diagonal, by_feature))
@@ -78,6 +80,6 @@ def test_slots_and_sizes_are_checked() -> None:
     with pytest.raises(ValueError, match="matching sizes"):
         matrix.multiply(np.ones(3), np.ones(1))
     with pytest.raises(ValueError, match="matching sizes"):
-        matrix.multiply_transposed(np.ones(2), False, np.ones(2))
+        matrix.multiply_transposed(np.ones(2), np.ones(1), np.ones(2), np.ones(2))
     with pytest.raises(ValueError, match="matching sizes"):
         matrix.solve(np.ones(1), np.ones(2), np.ones(3), 0.1, 0.1, 5, np.ones(2))

@@ -297,11 +297,10 @@ def test_sparse_products_have_the_bits_of_sums_in_the_order_of_messages(entries:
     np.testing.assert_array_equal(
         design.multiply(by_feature), np.bincount(rows, values * by_feature[columns], 40)
     )
-    for one, product in (
-        (values, design.multiply_transposed(by_message)),
-        (values * values, design.multiply_transposed(by_message, is_squared=True)),
-    ):
-        np.testing.assert_array_equal(product, np.bincount(columns, one * by_message[rows], 70))
+    of_squares = rng.normal(size=40)
+    sums, squares = design.multiply_transposed(by_message, of_squares)
+    np.testing.assert_array_equal(sums, np.bincount(columns, values * by_message[rows], 70))
+    np.testing.assert_array_equal(squares, np.bincount(columns, values * values * of_squares[rows], 70))
 
 
 @needs_core
