@@ -50,27 +50,49 @@ bool has_japanese_escape(std::string_view data) {
   return false;
 }
 
-// Decodes UTF-8; returns false if the bytes are not valid.
+// How many bytes the character of UTF-8 that begins here has: as many as follow from its first byte if all are valid, otherwise
+// the negative number of those before the first invalid one. Python replaces these by one character.
+int measure_character(const unsigned char* bytes, std::size_t size) {
+  const unsigned char lead = bytes[0];
+  const int length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0) return -1;
+  for (int i = 1; i < length; ++i) {
+    unsigned char least = 0x80, most = 0xbf;
+    if (i == 1 && lead == 0xe0) least = 0xa0;  // What has a shorter form.
+    if (i == 1 && lead == 0xed) most = 0x9f;   // Surrogates.
+    if (i == 1 && lead == 0xf0) least = 0x90;
+    if (i == 1 && lead == 0xf4) most = 0x8f;  // Above the last character.
+    const auto index = static_cast<std::size_t>(i);
+    if (index >= size || bytes[index] < least || bytes[index] > most) return -i;
+  }
+  return length;
+}
+
+// Decodes UTF-8, with U+FFFD for what is not valid, as Python's error handler "replace" has it; returns whether all is valid.
 bool decode_utf8(std::string_view data, Text& text) {
   text.reserve(data.size());
   const auto* bytes = reinterpret_cast<const unsigned char*>(data.data());
+  bool is_valid = true;
   for (std::size_t place = 0; place < data.size();) {
-    const char32_t lead = bytes[place++];
+    const char32_t lead = bytes[place];
     if (lead < 0x80) {
       text.push_back(lead);
+      ++place;
       continue;
     }
-    const std::size_t more = lead < 0xc2 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : lead < 0xf5 ? 3 : 0;
-    if (more == 0 || data.size() - place < more) return false;
-    char32_t c = lead & (0x3fu >> more);
-    for (std::size_t i = 0; i < more; ++i) {
-      if ((bytes[place] & 0xc0) != 0x80) return false;
-      c = c << 6 | (bytes[place++] & 0x3fu);
+    const int length = measure_character(bytes + place, data.size() - place);
+    if (length < 0) {
+      is_valid = false;
+      text.push_back(kReplacement);
+      place += static_cast<std::size_t>(-length);
+      continue;
     }
-    if ((more == 2 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) || (more == 3 && (c < 0x10000 || c > 0x10ffff))) return false;
+    char32_t c = lead & (0xffu >> (length + 1));
+    for (int i = 1; i < length; ++i) c = c << 6 | (bytes[place + static_cast<std::size_t>(i)] & 0x3fu);
     text.push_back(c);
+    place += static_cast<std::size_t>(length);
   }
-  return true;
+  return is_valid;
 }
 
 // Decodes by a codec of Python; returns false if bytes are invalid, which the error handler "replace" excludes.
@@ -182,7 +204,6 @@ Characters Charsets::decode_unicode_or_western(std::string_view data, const std:
     return Characters(std::move(text));
   }
   faults.add(Fault::kCharset);
-  text = replace_invalid(data, "utf-8");
   // A character of UTF-8 has several bytes: if fewer are valid than invalid, it is another charset.
   const auto invalid = static_cast<std::size_t>(std::count(text.begin(), text.end(), kReplacement));
   if (data.size() - std::min(data.size(), text.size()) < invalid) return decode_by("cp1252", data, faults);

@@ -53,6 +53,13 @@ bool is_usual(char32_t c) {
                      [c](const Range& range) { return is_between(c, range.first, range.last); });
 }
 
+// Usual characters that normalising and folding case leave as they are, so that Python need not be asked for each of them:
+// kana, ideographs and syllables of Hangul.
+bool is_unchanged(char32_t c) {
+  return is_between(c, 0x3041, 0x3096) || is_between(c, 0x30a1, 0x30fa) || is_between(c, 0x3400, 0x9fff) ||
+         is_between(c, 0xac00, 0xd7a3) || c == 0xfffd;
+}
+
 bool is_invisible_sign(char32_t c) {
   if (c < 0x34f) return c == 0xad;
   return c == 0x34f || c == 0x61c || c == 0x115f || c == 0x1160 || c == 0x17b4 || c == 0x17b5 ||
@@ -208,6 +215,7 @@ class NormalizedCharacters {
   static constexpr std::uint32_t kUnusual = 0xffffffff, kRemoved = 0xfffffffe, kLong = 0x80000000;
 
   std::uint32_t find(char32_t c) {
+    if (is_unchanged(c)) return c;
     if (c > 0x10ffff) return kUnusual;
     std::unique_ptr<Block>& block = blocks_[c / kBlock];
     if (!block) block = std::make_unique<Block>();

@@ -1,7 +1,7 @@
 """The compiled core reads whole messages as the modules in Python do, or leaves them to Python."""
 
 import random
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
@@ -151,6 +151,22 @@ def test_both_read_the_same_of_golden_messages(path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_both_read_the_same_of_hostile_messages(name: str) -> None:
     compare(CASES[name](4000))
+
+
+@pytest.mark.parametrize("lead", range(0x80, 0x100, 4))
+def test_both_replace_invalid_bytes_of_utf_8_by_as_many_characters(lead: int) -> None:
+    head = b"Content-Type: text/plain; charset=utf-8\n\n"
+    for first in range(lead, lead + 4):
+        # At the limits of what may follow: no forms that are too long, surrogates, or characters after the last.
+        for second, third, fourth in product(
+            (0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0), (0x20, 0x80, 0xBF), (0x7A, 0xBF)
+        ):
+            data = b"word" + bytes((first, second, third, fourth)) + b" "
+            text = data.decode("utf-8", "replace")
+            # It is not taken for UTF-8 if it has more replaced characters than further bytes of characters.
+            lacking = text.count("\ufffd") - (len(data) - len(text))
+            for accents in (max(0, lacking - 1), max(0, lacking)):
+                compare(head + data + "é".encode() * accents)
 
 
 def test_both_read_the_same_of_mutated_messages() -> None:
