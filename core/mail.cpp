@@ -12,6 +12,7 @@
 #include "mail/header_block.hpp"
 #include "mail/headers.hpp"
 #include "mail/key_lists.hpp"
+#include "mail/large_memory.hpp"
 #include "mail/mbox.hpp"
 #include "mail/merged.hpp"
 #include "mail/message.hpp"
@@ -137,6 +138,10 @@ nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb
 }  // namespace
 
 void bind_mail(nb::module_& m) {
+  // Memory.
+  m.def("keep_freed_memory", &keep_freed_memory);
+  m.def("reserve_large_pages", &reserve_large_pages);
+
   // The fields of a header block.
   bind_header_block(m);
 

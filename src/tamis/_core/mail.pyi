@@ -6,6 +6,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+# Memory.
+def keep_freed_memory() -> None: ...
+def reserve_large_pages() -> None: ...
+
 # The fields of a header block.
 def read_header_block(
     data: bytes, start: int, stop: int, room: int, longest_name: int, longest_value: int

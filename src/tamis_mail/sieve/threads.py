@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 
+from tamis.compiled import core
 from tamis_mail.sieve.executor import find_job
 from tamis_mail.sieve.open_stores import keep_stores_open
 
@@ -111,6 +112,8 @@ class Threads:
             yield waiting.popleft().wait()
 
     def _work(self) -> None:
+        if core is not None:
+            core.mail.reserve_large_pages()  # as far as `keep_freed_memory` was called
         with keep_stores_open():
             while (item := self._queue.get()) is not None:
                 result, function, arguments = item

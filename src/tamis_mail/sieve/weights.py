@@ -114,6 +114,7 @@ def fit_store(
         if counts is not None:
             writer.add(counts.table)
         meanwhile()
+        store.sync_early()
 
     fit: WeightFit | None = None
     if prepared is None:

@@ -4,7 +4,8 @@ Write-ahead logging lets several processes read while one writes. A committed tr
 (synchronous=FULL; of a replica, which can be loaded again, synchronous=NORMAL).
 
 A store that a bulk command makes has a rollback journal until its first transaction is committed, so that
-this one writes each page once, into the file itself. The journal has only the few pages of an empty store.
+this one writes pages into the file itself, most of them once. The journal has only the few pages of an empty
+store. SQLite writes while the transaction goes on, so that little is left for its end; other processes wait.
 """
 # pathlib would take 5 ms of a process that judges one message.
 # ruff: noqa: PTH103, PTH109, PTH110, PTH112, PTH116, PTH118, PTH120
@@ -16,7 +17,7 @@ import sqlite3
 import time
 from _blake2 import blake2b  # noqa: PLC2701 (hashlib's own; importing hashlib loads OpenSSL, which takes 4 ms)
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 
@@ -36,6 +37,7 @@ BUSY_SECONDS = 30.0  # a writer waits at most this long for another writer
 VERDICT_SECONDS = 10.0
 MAINTENANCE_SECONDS = 1800.0
 _CACHE_KILOBYTES = 32768  # SQLite's page cache: it holds the pages of a transaction of 10,000 messages
+_NEW_CACHE_KILOBYTES = 4096  # the page cache of a new store: SQLite writes other changed pages to the file
 _REPLICA = "tamis_mail.store.replica"  # imported for stores on servers only
 _INSTRUCTIONS = 10_000  # of SQLite's virtual machine between two checks of the time: about a millisecond
 _SQLITE = b"SQLite format 3\0"
@@ -165,6 +167,7 @@ class Connection(sqlite3.Connection):
         self.commits = 0  # transactions that this connection has committed
         self.is_immutable = False  # opened without locks: changes by other processes are not seen
         self.is_new = False  # made by this connection, and without a write-ahead log: see `begin_log`
+        self._descriptor = -1  # the file of a new store, for `sync_early`
         self.clock = _Clock()
         self.set_progress_handler(self.clock.is_late, _INSTRUCTIONS)
 
@@ -204,9 +207,30 @@ class Connection(sqlite3.Connection):
             if _set_log(self):
                 self.is_new = False
                 self.execute("PRAGMA synchronous = FULL")
-                self.execute("PRAGMA cache_spill = ON")
+                self.execute(f"PRAGMA cache_size = -{_CACHE_KILOBYTES}")
         finally:
             self.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+
+    def sync_early(self) -> None:
+        """Bring to disk what SQLite has written of a new store, so that the commit waits for less.
+
+        The commit brings the whole file to disk, so that nothing depends on what is done here, or fails.
+        """
+        if not self.is_new:
+            return
+        with suppress(OSError):
+            if self._descriptor < 0:
+                (_, _, path) = self.execute("PRAGMA database_list").fetchone()
+                self._descriptor = os.open(path, os.O_RDWR)
+            getattr(os, "fdatasync", os.fsync)(self._descriptor)  # macOS has no fdatasync
+
+    def close(self) -> None:
+        """Close the connection."""
+        super().close()
+        # Last, because a process that closes a descriptor of a file loses all its locks on the file.
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def roll_back(self) -> None:
         """Roll back the open transaction, if there is one."""
@@ -452,7 +476,7 @@ def _upgrade(connection: Connection, path: object) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
     if connection.is_new:
         connection.execute("PRAGMA synchronous = EXTRA")  # also the deletion of the journal is on disk
-        connection.execute("PRAGMA cache_spill = OFF")  # readers are locked out during the commit only
+        connection.execute(f"PRAGMA cache_size = -{_NEW_CACHE_KILOBYTES}")
     elif connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a copied backup has another mode
         _set_log(connection)
     if applied >= set(MIGRATIONS):

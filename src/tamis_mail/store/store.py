@@ -481,6 +481,11 @@ class Store:
             with self._lock, explain_errors(self.path_name):
                 self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
+    def sync_early(self) -> None:
+        """Bring to disk what SQLite has written of a new store, so that the end of the transaction waits less."""
+        with self._lock, explain_errors(self.path_name):
+            self._connection.sync_early()
+
     def checkpoint(self) -> None:
         """Copy SQLite's write-ahead log to the file, as far as no reader needs an older state of it.
 

@@ -157,7 +157,7 @@ def test_both_read_the_same_of_hostile_messages(name: str) -> None:
 def test_both_replace_invalid_bytes_of_utf_8_by_as_many_characters(lead: int) -> None:
     head = b"Content-Type: text/plain; charset=utf-8\n\n"
     for first in range(lead, lead + 4):
-        # At the limits of what may follow: no forms that are too long, surrogates, or characters after the last.
+        # At the limits of what may follow: no long forms, surrogates, or characters after the last one.
         for second, third, fourth in product(
             (0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0), (0x20, 0x80, 0xBF), (0x7A, 0xBF)
         ):

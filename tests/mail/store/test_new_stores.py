@@ -23,6 +23,8 @@ CHILD = """
 import sys, time
 from tamis_mail import Sieve, sample
 from tamis_mail.sieve import LabelledMail
+from tamis_mail.store import database
+database._NEW_CACHE_KILOBYTES = 64  # SQLite writes to the file long before the commit, as for more mail
 messages = list(sample.messages())
 mail = [LabelledMail([one.raw for one in messages if one.label == label], label) for label in ("spam", "ham")]
 print(time.monotonic(), flush=True)
@@ -109,6 +111,33 @@ def test_other_processes_can_open_a_store_while_it_learns_first(tmp_path: Path, 
         assert _journal_mode(store) == "wal"
         assert open_elsewhere() == "2"
         assert check(store) == []
+
+
+def test_a_store_that_is_synced_before_its_commit_stays_locked(tmp_path: Path) -> None:
+    code = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+    def lock_elsewhere() -> str:
+        arguments = [sys.executable, "-c", code, str(tmp_path / "store")]
+        return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.strip()
+
+    with Store(tmp_path / "store", bulk=True) as store:
+        assert lock_elsewhere() == ""
+        with store.transaction() as writer:
+            writer.write_setting("log", "off")
+            for _ in range(2):
+                store.sync_early()
+                assert lock_elsewhere() == "database is locked"
+        store.checkpoint()
+        store.sync_early()
+        assert check(store) == []
+    assert lock_elsewhere() == ""
 
 
 def test_another_process_may_learn_first(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from tamis.compiled import core
 from tamis.progress import Line
 from tamis_mail.framing import LARGEST, exceeds_limit
 from tamis_mail.mailbox import RawMessage, Source, open_source
@@ -59,7 +60,10 @@ def open_sources(
 
 
 def prepare_bulk_work() -> None:
-    """Disable the garbage collector and the threads of NumPy, in a process that ends after one command."""
+    """Configure memory, the garbage collector and threads for a process that ends after one command."""
+    if core is not None:
+        core.mail.keep_freed_memory()
+        core.mail.reserve_large_pages()
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
     atexit.register(gc.freeze)  # nor does the interpreter search, at its end, what the system frees anyway
     # NumPy would start a thread per core that waits for work in a busy loop, and the products are small.
