@@ -482,7 +482,7 @@ class Store:
                 self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def sync_early(self) -> None:
-        """Bring to disk what SQLite has written of a new store, so that the end of the transaction waits less."""
+        """Bring to disk what SQLite has written of a new store, so that its commit waits for less."""
         with self._lock, explain_errors(self.path_name):
             self._connection.sync_early()
 
