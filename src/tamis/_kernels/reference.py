@@ -28,16 +28,18 @@ Indices = NDArray[np.int32] | NDArray[np.int64]
 BITS = 32
 MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
-# Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST.
+# Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST: `frexp` writes the
+# smallest, 2**-1074, as 2**52 * 2**-1126.
 SMALLEST = -1126
 # The lowest power of 2**32 that a product of a sum and a factor keeps: no product of two floats has a bit
 # below it.
 DEEPEST = 2 * SMALLEST // BITS
-# The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, and a sum of
-# 2**30 of them, all of about the same size, has 189: such a sum times a float of up to 35 bits is exact.
+# The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, three times
+# the 53 of a float, and a sum of 2**30 of them, all of about the same size, has 189: such a sum times a float
+# of up to 35 bits is exact.
 # Without a limit, repeated scaling (decay) would add words without end.
 KEEP = 8
-WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
+LARGEST_WHOLE = 2.0**52  # if the magnitudes of integers sum to less, float64 adds them exactly, in any order
 BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
@@ -80,12 +82,12 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     2**996 and neither a product nor its rounding error over- or underflows.
     """
     p = x * y
-    x_high, x_low = _halves(x)
-    y_high, y_low = _halves(y)
+    x_high, x_low = _halve(x)
+    y_high, y_low = _halve(y)
     return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-def _halves(x: Floats) -> tuple[Floats, Floats]:
+def _halve(x: Floats) -> tuple[Floats, Floats]:
     scaled = 134217729.0 * x  # 2**27 + 1 splits a 53-bit significand into two halves (Veltkamp)
     high = scaled - (scaled - x)
     return high, x - high
@@ -93,16 +95,16 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
     """Settled sums of the rows by group: words (length, groups * m), and `low`."""
-    cell = _cells(values, group)
-    return _add_digits(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
+    cell = _find_cells(values, group)
+    return _add_digits(*_split_digits(values), _find_window(bounds, 53), cell, groups * values.shape[1])
 
 
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int]:
     """Settled sums of the exact products x * y by group; `y` has the shape of `x`, or one column for all."""
-    window = _window(x_bounds + y_bounds, 106)
-    return _add_digits(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
+    window = _find_window(x_bounds + y_bounds, 106)
+    return _add_digits(*_multiply_digits(x, y), window, _find_cells(x, group), groups * x.shape[1])
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
@@ -119,13 +121,8 @@ def deposit_rows(
     Return the one or two sums, the largest exponent as `span` does, and True. If a value is not finite,
     return no sums, 0 and False.
     """
-    bounds, largest, nonfinite = span(values)
-    if nonfinite >= 0:
-        return (), 0, False
-    first = deposit(values, bounds, group, groups)
-    if power == 1:
-        return (first,), largest, True
-    return (first, deposit_products(values, bounds, values, bounds, group, groups)), largest, True
+    sums, largest, nonfinite = _deposit_finite(values, group, groups, power)
+    return sums, largest, nonfinite < 0
 
 
 def deposit_columns(
@@ -136,7 +133,13 @@ def deposit_columns(
     Return the one or two sums, the largest exponent as `span` does, and -1. If a value is not finite, return
     no sums, 0, and the index of the first column with such a value.
     """
-    values = np.column_stack(columns)
+    return _deposit_finite(np.column_stack(columns), group, groups, power)
+
+
+def _deposit_finite(
+    values: Floats, group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+    """Return what `deposit_columns` returns, for rows of values (n, m)."""
     bounds, largest, nonfinite = span(values)
     if nonfinite >= 0:
         return (), 0, nonfinite
@@ -200,17 +203,19 @@ def describe_moments(
         mean = sums / total
     centre = np.where(np.isfinite(mean), mean, 0.0)
     # Σ(x − c)² = Σx² − (2c Σx − W c²), and Σ(x − c) = Σx − W c
-    weighed = multiply(weight, weight_low, centre, KEEP)
-    cross = combine(*multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weighed, centre, KEEP), -1)
-    centred = read(*combine(second, second_low, *cross, -1))[0]
-    rest = read(*combine(first, first_low, *weighed, -1))[0]
+    weight_centre = multiply(weight, weight_low, centre, KEEP)
+    products = combine(
+        *multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weight_centre, centre, KEEP), -1
+    )
+    squares = read(*combine(second, second_low, *products, -1))[0]
+    rest = read(*combine(first, first_low, *weight_centre, -1))[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        scatter = centred - np.where(total != 0, rest * rest / total, 0.0)
-    # centred ≥ rest² / total by Cauchy and Schwarz; only rounding can violate it
+        scatter = squares - np.where(total != 0, rest * rest / total, 0.0)
+    # squares ≥ rest² / total by the inequality of Cauchy and Schwarz; only rounding can violate it
     moments[0], moments[1], moments[2] = total, mean, np.where(total > 0, np.maximum(scatter, 0.0), scatter)
     if is_pooled:
-        location = np.tile(centre[-columns:], len(centre) // columns)
-        rest = read(*combine(first, first_low, *multiply(weight, weight_low, location, KEEP), -1))[0]
+        pooled_mean = np.tile(centre[-columns:], len(centre) // columns)
+        rest = read(*combine(first, first_low, *multiply(weight, weight_low, pooled_mean, KEEP), -1))[0]
         moments[3] = np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 
 
@@ -263,17 +268,17 @@ def _sum_by_cell(values: Floats, weights: Floats, cell: Words, cells: int) -> tu
     with np.errstate(over="ignore", under="ignore"):
         amounts = values * weights if weights.size else values
         total = np.abs(amounts).sum()
-    if total < WHOLE and (values == np.trunc(values)).all() and (weights == np.trunc(weights)).all():
+    if total < LARGEST_WHOLE and (values == np.trunc(values)).all() and (weights == np.trunc(weights)).all():
         words = np.bincount(cell, amounts, cells).astype(np.int64)[None]
         return (words, 0) if total < HALF else settle(words, 0)
     bounds = span(values[:, None])[0]
     if not weights.size:
-        return _add_digits(*_digits(values), _window(bounds, 53), cell, cells)
+        return _add_digits(*_split_digits(values), _find_window(bounds, 53), cell, cells)
     bounds = bounds + span(weights[:, None])[0]
-    return _add_digits(*_product_digits(values, weights), _window(bounds, 106), cell, cells)
+    return _add_digits(*_multiply_digits(values, weights), _find_window(bounds, 106), cell, cells)
 
 
-def _cells(values: Floats, group: Words) -> Words:
+def _find_cells(values: Floats, group: Words) -> Words:
     """The cell to which each of (n, m) values is added: group * m + column."""
     n, m = values.shape
     rows = group if group.size else np.zeros(n, dtype=np.int64)
@@ -281,30 +286,30 @@ def _cells(values: Floats, group: Words) -> Words:
     return cell
 
 
-def _window(bounds: Words, bits: int) -> tuple[int, int]:
+def _find_window(bounds: Words, bits: int) -> tuple[int, int]:
     """`low` and the number of words of sums of up to 2**30 numbers with these bounds, of `bits` bits each."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
 
 
-def _digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+def _split_digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
     """The digits of |value| * 2**-exponent, the lowest first, its sign, and the exponent.
 
     One more digit, a zero, makes room for shifts.
     """
-    significand, exponent = _significands(values)
+    significand, exponent = _split_significands(values)
     digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
     return digits, np.sign(values), exponent
 
 
-def _product_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
-    """The same as `_digits` of x * y, exactly."""
-    a, a_exponent = _significands(x)
-    b, b_exponent = _significands(y)
+def _multiply_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+    """The same as `_split_digits` of the exact product x * y."""
+    a, a_exponent = _split_significands(x)
+    b, b_exponent = _split_significands(y)
     return _long_product(a, b), np.sign(x) * np.sign(y), a_exponent + b_exponent
 
 
-def _significands(values: Floats) -> tuple[Digits, Words]:
+def _split_significands(values: Floats) -> tuple[Digits, Words]:
     """Integers below 2**53 and exponents, such that |value| = integer * 2**exponent."""
     fraction, exponent = np.frexp(values)
     return np.ldexp(np.abs(fraction), 53).astype(np.uint64), exponent.astype(np.int64) - 53
@@ -332,7 +337,8 @@ def _add_digits(
 ) -> tuple[Words, int]:
     """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are those of the integers.
 
-    `cell` is the index of each number's cell; all arrays have one shape. `window` is what `_window` returns.
+    `cell` is the index of each number's cell; all arrays have one shape. `window` is that of
+    `_find_window`.
     """
     low, length = window
     words = np.zeros(length * cells, dtype=np.int64)
@@ -379,29 +385,29 @@ def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words,
     The `keep` highest words of each product are exact. Lower ones, and those below 2**(32 * DEEPEST), are
     dropped (truncation towards zero), unless the factor is 1 or -1.
     """
-    numbers = _integers(words)
+    numbers = _join_words(words)
     ratios = [factor.as_integer_ratio() for factor in factors.tolist()]
     added_low = min((1 - denominator.bit_length() for _, denominator in ratios), default=0) // BITS
     for c, (numerator, denominator) in enumerate(ratios):
         product = (abs(numbers[c] * numerator) << -BITS * added_low) // denominator
         if abs(numerator) != denominator:
             length = -(-product.bit_length() // BITS)
-            cut = BITS * max(0, length - keep, DEEPEST - (low + added_low))
-            product = (product >> cut) << cut
+            dropped = BITS * max(0, length - keep, DEEPEST - (low + added_low))
+            product = (product >> dropped) << dropped
         numbers[c] = -product if (numbers[c] < 0) != (numerator < 0) else product
-    return settle(_words(numbers), low + added_low)
+    return settle(_split_words(numbers), low + added_low)
 
 
-def _integers(words: Words) -> list[int]:
+def _join_words(words: Words) -> list[int]:
     """The integer of each cell, as if `low` were 0."""
     numbers = [0] * words.shape[1]
-    for plane in reversed(words.tolist()):
-        numbers = [(number << BITS) + digit for number, digit in zip(numbers, plane, strict=True)]
+    for digits in reversed(words.tolist()):
+        numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits, strict=True)]
     return numbers
 
 
-def _words(numbers: list[int]) -> Words:
-    """The inverse of `_integers`."""
+def _split_words(numbers: list[int]) -> Words:
+    """The inverse of `_join_words`."""
     length = max((number.bit_length() for number in numbers), default=0) // BITS + 1
     size = length * BITS // 8
     digits = b"".join((number % (1 << 8 * size)).to_bytes(size, "little") for number in numbers)
@@ -417,9 +423,11 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     rounded twice, and the remainders of numbers below about 2**-968 lose further bits.
     """
     negative = words[-1] < 0
-    digits = _magnitudes(words, negative)
+    digits = _find_magnitudes(words, negative)
+    # `top` is the index of the highest digit that is not 0. It and the four below it, a to e, are read;
+    # `has_more` is whether any digit below these is not 0.
     top = len(words) - 1 - np.argmax(digits[::-1] != 0, axis=0)
-    lost = (np.argmax(digits != 0, axis=0) < top - 4) & digits.any(axis=0)
+    has_more = (np.argmax(digits != 0, axis=0) < top - 4) & digits.any(axis=0)
     padded = np.concatenate([np.zeros((4, words.shape[1]), dtype=np.uint64), digits])
     a, b, c, d, e = (np.take_along_axis(padded, top[None] + k, axis=0)[0] for k in (4, 3, 2, 1, 0))
     size = np.frexp(a.astype(np.float64))[1]
@@ -427,8 +435,8 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     back, bits = np.uint64(BITS) - shift, np.uint64(BITS)
     upper = (((a << bits) | b) << shift) | (c >> back)  # the first 64 bits of the number …
     lower = (((c << bits) | d) << shift) | (e >> back)  # … and the 64 after them
-    high = (upper | ((lower != 0) | lost)).astype(np.float64)
-    tail = (upper & np.uint64(2047)).astype(np.float64)
+    high = (upper | ((lower != 0) | has_more)).astype(np.float64)  # the last bit only decides ties
+    tail = (upper & np.uint64(2047)).astype(np.float64)  # the lowest 11 bits: float64 keeps 53 of the 64
     tail -= np.where(high == (upper & ~np.uint64(2047)).astype(np.float64), 0.0, 2048.0)
     exponent = BITS * (low + top - 2) + size
     sign = np.where(negative, -1.0, 1.0)
@@ -438,13 +446,13 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     return value, np.where(np.isfinite(value), rest, 0.0)
 
 
-def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
+def _find_magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
     """The digits of the absolute values of settled words, the lowest first."""
     sign = np.where(negative, -1, 1)
     digits = np.empty(words.shape, dtype=np.uint64)
     borrow = np.zeros(words.shape[1], dtype=np.int64)
-    for j, plane in enumerate(words):
-        digit = sign * plane - borrow
+    for j, word in enumerate(words):
+        digit = sign * word - borrow
         borrow = (digit < 0).astype(np.int64)
         digits[j] = digit & MASK
     return digits

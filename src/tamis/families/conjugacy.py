@@ -2,9 +2,9 @@
 
 p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
 normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
-parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential
-families, 1979). Any such family of one column can be a column of naive Bayes or of a
-mixture: see `tamis.models.generative.family_columns`.
+parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families,
+1979). Any such family of one column can be a column of naive Bayes or of a mixture: see
+`tamis.models.generative.family_columns`.
 """
 
 from abc import abstractmethod

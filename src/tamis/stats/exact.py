@@ -163,9 +163,9 @@ class Exact:
         length = max(self.low + len(self.words), other.low + len(other.words)) - low
         words = np.zeros((length, *self.shape), dtype=np.int64)
         words[self.low - low : self.low - low + len(self.words)] = self.words
-        window = words[other.low - low : other.low - low + len(other.words)]
+        target = words[other.low - low : other.low - low + len(other.words)]
         word_index: tuple[Any, ...] = (slice(None), *index)
-        window[word_index] += other.words if sign > 0 else -other.words
+        target[word_index] += other.words if sign > 0 else -other.words
         return Exact.from_integers(words[0]) if low == 0 and length == 1 else Exact.from_words(words, low)
 
     def add_row(self, group: int, values: Floats, weight: float, power: int) -> "Exact":
@@ -174,10 +174,10 @@ class Exact:
         The power is 0, 1 or 2; a value that is NaN adds nothing. This is `+` with the sum of one row, in a
         tenth of the time. `tamis.stats.rows.can_add_row` says whether the result is exact.
         """
-        words = self.words
-        flat = words if words.ndim == 2 else words.reshape(len(words), math.prod(words.shape[1:]))
-        summed, low = _kernels.add_row(flat, self.low, group * len(values), values, weight, power)
-        return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
+        start = group * len(values)
+        return self._reshape(
+            _kernels.add_row(self.flat_words, self.low, start, values, weight, power), self.shape
+        )
 
     def times(self, factor: ArrayLike) -> "Exact":
         """Multiply by finite floats, which are broadcast, with a relative error of at most 2**-224.
@@ -237,6 +237,5 @@ class Exact:
     @property
     def flat_words(self) -> Words:
         """The words with the shape flattened (length, entries)."""
-        return (
-            self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))
-        )
+        words = self.words
+        return words if words.ndim == 2 else words.reshape(len(words), math.prod(self.shape))

@@ -15,7 +15,7 @@ __all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_respons
 # columns; for more columns BLAS is as fast.
 _MAX_COLUMNS = 512
 
-# Where there is no core, both are the reference.
+# If there is no compiled core, both are the reference.
 _matrix_kernels = choose_kernels(reference, "tamis._core.dense")
 _sum_kernels = choose_kernels(reference, "tamis._core.sums")
 

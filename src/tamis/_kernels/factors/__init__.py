@@ -74,7 +74,7 @@ def solve_rows(
     elif threads.count_chunks(work) == 1:
         solve(0, n)
     else:
-        cuts = _even_cuts(indptr, k)
+        cuts = _cut_by_work(indptr, k)
         threads.run_in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
     return out
 
@@ -99,12 +99,16 @@ def row_squares(
     return out
 
 
-def _even_cuts(indptr: Words, k: int) -> list[int]:
-    """Return the boundaries of chunks of rows with about the same work."""
+def _cut_by_work(indptr: Words, k: int) -> list[int]:
+    """Return the boundaries of chunks of rows with about the same work.
+
+    To factorise the matrix of a row takes k³ / 6 multiplications, and to add an entry to it k² / 2: so a row
+    costs as much as k / 3 entries.
+    """
     n = len(indptr) - 1
-    cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
-    marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]
-    return [0, *np.searchsorted(cost, marks).tolist(), n]
+    cost_before = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)  # of all rows before each row
+    costs = np.linspace(0.0, float(cost_before[-1]), _CHUNKS + 1)[1:-1]
+    return [0, *np.searchsorted(cost_before, costs).tolist(), n]
 
 
 def top_rows(scores: Floats, count: int) -> Words:
@@ -138,7 +142,7 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
 
 
 def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
-    """Call `function` for chunks of n rows, in threads if the kernels release the interpreter's lock."""
+    """Call `function` for chunks of n rows; in threads if compiled, because the reference holds the GIL."""
     if _kernels is reference:
         function(0, n)
     else:
