@@ -1,4 +1,4 @@
-"""statistic − part → infer → score: cross-validation by subtraction, and the choice between models.
+"""statistic − part → infer → score: cross-validation by subtraction, choice of models, predictive checks.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
 all rows minus that of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is observed a
@@ -19,7 +19,7 @@ from tamis.models.generative.model import CLASSES, Generative, LabelledRows
 from tamis.protocols import total
 from tamis.stats import Joint, Keys, Labels
 
-K = TypeVar("K", bound=Hashable)
+Name = TypeVar("Name", bound=Hashable)  # the name of a candidate
 
 Indices = NDArray[np.int64]
 # Computes a number from the class index of each row (n,), and the list of columns (n,) of each block by name.
@@ -50,9 +50,10 @@ class HeldOut:
     def log_losses(self) -> Array:
         """−log p(true class | row), (n,); log K for a row with probability zero in every class."""
         log_density = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
-        own = self.log_joint[np.arange(len(self.group)), self.group]
+        log_joint = self.log_joint[np.arange(len(self.group)), self.group]
         impossible = np.isneginf(log_density)
-        return np.where(impossible, np.log(len(self.keys)), np.where(impossible, 0.0, log_density) - own)
+        log_losses = np.where(impossible, 0.0, log_density) - log_joint
+        return np.where(impossible, np.log(len(self.keys)), log_losses)
 
     @property
     def log_loss(self) -> float:
@@ -105,7 +106,7 @@ def split(
 
 
 def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
-    """Assign whole groups to folds, as `split` says."""
+    """Assign whole groups to folds, as `split` describes."""
     keys, index = Keys.of(groups)
     _refuse_unless_one_per_row(len(index), n, "groups")
     if len(keys) < folds:
@@ -175,18 +176,18 @@ def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[K]):
+class Choice(Generic[Name]):
     """The candidate with the largest score, and all scores."""
 
-    best: K
-    scores: Mapping[K, float]  # log-evidence, or minus the log-loss of rows left out
+    best: Name
+    scores: Mapping[Name, float]  # log-evidence, or minus the log-loss of rows left out
 
 
 def choose(
-    candidates: Mapping[K, Generative],
+    candidates: Mapping[Name, Generative],
     data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
-) -> Choice[K]:
+) -> Choice[Name]:
     """Choose between models that differ only in `infer`: in priors, smoothing or estimates.
 
     All candidates share one statistic, because `observe` knows no prior. The evidence needs nothing else;
@@ -197,10 +198,10 @@ def choose(
     models = list(candidates.values())
     if not models:
         raise ValueError("got no candidates, expected at least one model")
-    shapes = [
+    blocks = [
         {name: (type(block), block.columns) for name, block in model.blocks.items()} for model in models
     ]
-    if any(shape != shapes[0] for shape in shapes):
+    if any(other != blocks[0] for other in blocks):
         raise ValueError(
             "the candidates differ in their blocks, expected the same columns of the same families"
         )
@@ -218,7 +219,7 @@ def choose(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """A measure of the data, and the same measure of datasets that were drawn from the model."""
+    """A posterior predictive check: a measure of the data, and of datasets drawn from the model."""
 
     observed: float  # of the data
     replicated: Array  # (draws,): of each drawn dataset

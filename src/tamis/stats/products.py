@@ -26,8 +26,8 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values in a chunk of `unweighted_moments`: 8 MB for each thread, which stay in the third-level cache. If there
-# is only one thread, one call of a kernel takes the whole array.
+# Values in a chunk of `unweighted_moments`: 8 MB for each thread, which stay in the third-level cache. If
+# there is only one thread, one call of a kernel takes the whole array.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
 _FEW = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
