@@ -219,6 +219,12 @@ def to_weights(data: object, n: int) -> Array | None:
     return _align(values)
 
 
+def refuse_unless_one_per_row(count: int, rows: int, what: str) -> None:
+    """Raise unless the count equals the number of rows; `what` names the values that were counted."""
+    if count != rows:
+        raise ValueError(f"got {count} {what} for {rows} rows, expected one per row")
+
+
 def _align(values: Array) -> Array:
     """Copy, if necessary, to an aligned array in row-major order, which kernels need."""
     flags = values.flags

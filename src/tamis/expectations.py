@@ -151,8 +151,8 @@ def metropolis(
     `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
     vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
     the warm-up of `warm_up` steps (by default `draws`), the length of the proposed steps is adapted so that
-    about 0.3 of the proposals are accepted, and their covariance to that of the chain so far. Then both are
-    fixed, and the draws are recorded.
+    about 0.3 of the proposals are accepted, and their covariance to the covariance of the chain so far. Then
+    both are fixed, and the draws are recorded.
 
     >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
     >>> mean = chain.expectation(lambda x: x)
@@ -220,7 +220,7 @@ class _RandomWalk:
     def adapt(self, step: int, accepted: bool) -> None:
         """Adapt the length of proposed steps, and their covariance, after step number `step`, from 0.
 
-        The length follows the fraction of accepted proposals, and the covariance follows that of the chain.
+        The length follows the fraction of accepted proposals, and the covariance follows the chain's.
         """
         # Stochastic approximation (Robbins and Monro) with a learning rate that decreases like step^−0.6.
         self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - _TARGET_ACCEPTANCE)

@@ -38,7 +38,7 @@ def read_first_table(data: object, sparse: bool = True, absent: object = None) -
     mapping, does not name.
     """
     named = list_named_rows(data)
-    table = _read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
+    table = read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
     if table.width == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
@@ -72,7 +72,7 @@ def read_next_table(
     elif (named := list_named_rows(data)) is not None:
         table = read_named_rows(named, require_names(schema, caller), absent)
     else:
-        table = _read_table(data, sparse)
+        table = read_table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
         table = table.select(_find_columns(table.names, schema.names, caller, missing))
     if table.width != schema.width:
@@ -126,7 +126,8 @@ def _is_plain_number(value: object) -> bool:
     return type(value) is float or type(value) is bool
 
 
-def _read_table(data: object, sparse: bool) -> Table:
+def read_table(data: object, sparse: bool) -> Table:
+    """Read rows as a table; raise for a sparse matrix unless `sparse` is True."""
     if not sparse and hasattr(data, "tocsr"):
         raise TypeError(
             f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
@@ -198,8 +199,7 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
     if type(y) is np.ndarray or hasattr(y, "__array__"):
         y = _check_label_array(y)
     keys, group = Keys.encode(y)
-    if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
+    arrays.refuse_unless_one_per_row(len(group), rows, "labels")
     if any(isinstance(key, float) and not key.is_integer() for key in keys):
         raise ValueError(_CONTINUOUS_LABELS)
     if missing_label is not None and missing_label in keys:
@@ -239,8 +239,7 @@ def read_targets(y: object, rows: int) -> Array:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
     matrix = arrays.to_matrix(y, target=True)
-    if len(matrix.values) != rows:
-        raise ValueError(f"got {len(matrix.values)} targets for {rows} rows, expected one per row")
+    arrays.refuse_unless_one_per_row(len(matrix.values), rows, "targets")
     if matrix.values.shape[1] == 0:
         raise ValueError(
             f"got y of shape {matrix.values.shape}, expected one target per row or more: pass (n,)"

@@ -1,8 +1,8 @@
 """statistic − part → infer → score: cross-validation by subtraction, choice of models, predictive checks.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
-all rows minus that of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is observed a
-second time.
+all rows minus the statistic of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is
+observed a second time.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis import _kernels
-from tamis.arrays import Array
+from tamis.arrays import Array, refuse_unless_one_per_row
 from tamis.models.generative import leave_one_out as leaving_one_out
 from tamis.models.generative.model import CLASSES, Generative, LabelledRows
 from tamis.protocols import total
@@ -98,7 +98,7 @@ def split(
     order = np.arange(n) if rng is None else rng.permutation(n)
     if group is not None:
         classes = np.asarray(group)
-        _refuse_unless_one_per_row(len(classes), n, "classes")
+        refuse_unless_one_per_row(len(classes), n, "classes")
         order = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % folds
@@ -108,7 +108,7 @@ def split(
 def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
     """Assign whole groups to folds, as `split` describes."""
     keys, index = Keys.of(groups)
-    _refuse_unless_one_per_row(len(index), n, "groups")
+    refuse_unless_one_per_row(len(index), n, "groups")
     if len(keys) < folds:
         raise ValueError(f"got {len(keys)} groups for {folds} folds, expected at least one for each")
     sizes = np.bincount(index, minlength=len(keys))
@@ -121,11 +121,6 @@ def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: o
     return fold[index]
 
 
-def _refuse_unless_one_per_row(count: int, n: int, what: str) -> None:
-    if count != n:
-        raise ValueError(f"got {count} {what} for {n} rows, expected one per row")
-
-
 def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> HeldOut:
     """Score the rows of each fold by the model of all other folds, from one pass over the rows.
 
@@ -133,7 +128,7 @@ def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> He
     """
     _refuse_unless_labelled(data)
     fold_of_row = np.asarray(fold, dtype=np.int64)
-    _refuse_unless_one_per_row(len(fold_of_row), len(data.rows), "folds")
+    refuse_unless_one_per_row(len(fold_of_row), len(data.rows), "folds")
     rows = [np.flatnonzero(fold_of_row == number) for number in np.unique(fold_of_row).tolist()]
     if len(rows) < 2:
         raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
@@ -160,7 +155,7 @@ def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
 def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None = None) -> HeldOut:
     """Score each row by the model of all other rows.
 
-    `statistic` is that of the rows, or of these and further rows; it is observed if it is None.
+    `statistic` is the statistic of the rows, or of these and further rows; it is observed if it is None.
     """
     _refuse_unless_labelled(data)
     statistic_of_all = model.observe(data) if statistic is None else statistic

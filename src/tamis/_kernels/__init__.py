@@ -19,33 +19,11 @@ import numpy as np
 
 from tamis._kernels import reference
 from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unless
-from tamis._kernels.reference import KEEP, Floats, Indices, Words
+from tamis._kernels.reference import KEEP as KEEP
+from tamis._kernels.reference import Floats as Floats
+from tamis._kernels.reference import Indices as Indices
+from tamis._kernels.reference import Words as Words
 from tamis.compiled import choose_kernels
-
-__all__ = [
-    "KEEP",
-    "Floats",
-    "Indices",
-    "Words",
-    "add_row",
-    "combine",
-    "deposit",
-    "deposit_codes",
-    "deposit_columns",
-    "deposit_powers",
-    "deposit_products",
-    "deposit_rows",
-    "deposit_sparse",
-    "describe_moments",
-    "gather_scores",
-    "gaussian_scores",
-    "log_sum_rows",
-    "multiply",
-    "read",
-    "settle",
-    "span",
-    "two_product",
-]
 
 _ONE_GROUP: Words = np.zeros(0, dtype=np.int64)  # an empty `group`: all rows are one group
 _ALL_ONE: Floats = np.zeros(0)  # empty `weights`: each row has the weight 1
@@ -76,7 +54,7 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m), and `low`.
 
-    `bounds` (2, m) are those of `span`.
+    `bounds` (2, m) is the first result of `span`.
     """
     rows = _check_groups(group, groups, len(values))
     return _kernels.deposit(values, bounds, rows, groups)
@@ -147,8 +125,8 @@ def describe_moments(
     """Weight W, mean and scatter Σ w (x − mean)² of each cell (3, cells), from settled sums.
 
     `weight`, `first` and `second` are the sums of weights, of values and of squares. Cells are in groups of
-    `columns`, one for each column. If `pooled`, the result is (4, cells + columns): the last columns are
-    those of all groups together, and the fourth row is each mean minus that of all groups.
+    `columns`, one for each column. If `pooled`, the result is (4, cells + columns): the last columns describe
+    all groups together, and the fourth row is each mean minus the mean of all groups.
     """
     moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
     _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
@@ -186,7 +164,7 @@ def deposit_codes(
 ) -> tuple[Words, int]:
     """Settled sums of the weights of the rows in each category, by group; a code (n, d) of -1 is missing.
 
-    A group has offsets[d] cells; cell offsets[j] + c is that of category c of column j. Weights must be
+    A group has offsets[d] cells; cell offsets[j] + c counts category c of column j. Weights must be
     finite; None means 1 each.
     """
     _refuse_codes(codes, offsets, int(offsets[-1]))

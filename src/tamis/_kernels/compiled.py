@@ -51,9 +51,9 @@ __all__ = [
 
 # Called as add(start, stop, words, separate, shared, low) to add rows start … stop − 1 of an order to `words`
 # (1 or more, cells). Rows of the group `shared`, to which another thread adds at the same time, are added to
-# `separate` (as many words, columns) instead. `low` is that of the words, or None to add integers to a single
-# word. Returns the bitwise or of the magnitudes of all values (2**62 stands for a value that is not an
-# integer), that of all weights, and the sum of the magnitudes of their products.
+# `separate` (as many words, columns) instead. `low` belongs to the words, or is None to add integers to a
+# single word. Returns the bitwise or of the magnitudes of all values (2**62 stands for a value that is not an
+# integer), the bitwise or of the magnitudes of all weights, and the sum of the magnitudes of their products.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
 MIN_VALUES_PER_CELL = 8  # with fewer, adding up the words of the chunks takes the time that threads save

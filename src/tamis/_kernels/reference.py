@@ -13,6 +13,7 @@ Rows are summed by group: `group` (n,) is the index of each row's group, or is e
 group. `deposit`, `deposit_powers` and `deposit_products` take finite floats (n, m) with their `bounds`
 (2, m), which `span` computes; the other functions need no bounds.
 
+The entry, `__init__`, describes the arguments and the results; the docstrings here add what it leaves open.
 `compiled` has the same functions, and `tests/kernels` checks that both return the same bits. Only the last
 digits of `log_sum_rows` may differ.
 """
@@ -50,7 +51,7 @@ def are_within(indices: Indices, size: int) -> bool:
 
 
 def are_rows_within(indptr: Words, entries: int) -> bool:
-    """Whether `indptr` is that of a CSR matrix of up to `entries` entries: not empty, ascending, in range."""
+    """Whether `indptr` can belong to a CSR matrix of `entries` entries: not empty, ascending, in range."""
     return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
 
 
@@ -116,11 +117,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 def deposit_rows(
     values: Floats, group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
-    """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares.
-
-    Return the one or two sums, the largest exponent as `span` does, and True. If a value is not finite,
-    return no sums, 0 and False.
-    """
+    """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares."""
     sums, largest, nonfinite = _deposit_finite(values, group, groups, power)
     return sums, largest, nonfinite < 0
 
@@ -128,11 +125,7 @@ def deposit_rows(
 def deposit_columns(
     columns: list[Floats], group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
-    """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares.
-
-    Return the one or two sums, the largest exponent as `span` does, and -1. If a value is not finite, return
-    no sums, 0, and the index of the first column with such a value.
-    """
+    """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares."""
     return _deposit_finite(np.column_stack(columns), group, groups, power)
 
 
@@ -184,14 +177,11 @@ def describe_moments(
     columns: int,
     moments: Floats,
 ) -> None:
-    """Write weight, mean and scatter of each cell to `moments` (3, cells), from settled sums.
+    """Write the result to `moments`: (3, cells), or (4, cells + columns) if it is pooled.
 
-    `weight`, `first` and `second` are the sums of weights, of values and of squares. Cells are in groups of
-    `columns`, one for each column. If `moments` is (4, cells + columns), the last columns are those of all
-    groups together, and the fourth row is each mean minus that of all groups. The sums are converted exactly
-    to sums about a float next to the mean, so that a large mean cancels no digits: the error is a few units
-    in the last place. Where the weight is 0, the mean is NaN (or infinite, if the sum of values is not 0),
-    and the fourth row is 0.
+    The sums are converted exactly to sums about a float next to the mean, so that a large mean cancels no
+    digits: the error is a few units in the last place. Where the weight is 0, the mean is NaN (or infinite,
+    if the sum of values is not 0), and the fourth row is 0.
     """
     is_pooled = moments.shape[1] > weight.shape[1]
     if is_pooled:
@@ -235,11 +225,7 @@ def deposit_sparse(
     groups: int,
     columns: int,
 ) -> tuple[Words, int]:
-    """Settled sums by group of the rows of a sparse matrix (CSR): words (length, groups * columns).
-
-    Rows are multiplied by `weights` (n,), or by 1 if these are empty. Two entries of a row may have the same
-    column: both are added. All numbers must be finite.
-    """
+    """Settled sums by group of the rows of a CSR matrix, times `weights` (n,), or 1 if these are empty."""
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     entries = slice(int(indptr[0]), int(indptr[-1]))
     cell = indices[entries] + (group[rows] if group.size else 0 * rows) * columns
@@ -249,11 +235,7 @@ def deposit_sparse(
 def deposit_codes(
     codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
 ) -> tuple[Words, int]:
-    """Settled sums by group of the weights of the rows in each category: words (length, groups * cells).
-
-    A group has cells = offsets[d] cells; cell offsets[j] + c is that of category c of column j. In the codes
-    (n, d), -1 is a missing value. `weights` (n,) must be finite; if empty, each row has the weight 1.
-    """
+    """Settled sums by group of `weights` (n,), or of 1 if these are empty, of the rows in each category."""
     rows, j = np.nonzero(codes >= 0)
     cell = offsets[j] + codes[rows, j] + (group[rows] if group.size else 0 * rows) * offsets[-1]
     amounts = weights[rows] if weights.size else np.ones(len(rows))
@@ -335,10 +317,10 @@ def _add_digits(
     cell: Words,
     cells: int,
 ) -> tuple[Words, int]:
-    """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are those of the integers.
+    """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are the integers' digits.
 
-    `cell` is the index of each number's cell; all arrays have one shape. `window` is that of
-    `_find_window`.
+    `cell` is the index of each number's cell; all arrays have one shape. `window` is the result
+    of `_find_window`.
     """
     low, length = window
     words = np.zeros(length * cells, dtype=np.int64)

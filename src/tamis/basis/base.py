@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
 from tamis.basis.placement import Placement, Range
-from tamis.inputs import refuse_empty_array
+from tamis.inputs import read_table, refuse_empty_array
 from tamis.tables import Table, runs
 
 Functions = dict[str, Any]  # a description of functions, of types that a file can hold
@@ -200,11 +200,7 @@ class CentredBasis(Basis):
 
 def _read_rows(X: object) -> tuple[Table, Array]:
     """Read dense rows of finite numbers; raise for the first other value, naming its column."""
-    if hasattr(X, "tocsr"):
-        raise TypeError(
-            f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"
-        )
-    table = Table.of(X)
+    table = read_table(X, sparse=False)
     refuse_empty_array(table)
     values = table.numbers()
     is_invalid = ~np.isfinite(values)

@@ -70,7 +70,7 @@ class ConjugateFamily(Family):
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
         """A prior's weight and total: `strength` pseudo-observations with the mean of all observations.
 
-        `weight` and `total` are those of all classes together. Half an event is added to the total of counts,
+        `weight` and `total` are the sums over all classes. Half an event is added to the total of counts,
         so that a count above 0 is possible even if all were 0. Where the mean is not above 0, that of this
         member is used.
         """

@@ -243,7 +243,7 @@ class MultivariateGaussian(Family):
         return np.concatenate([first, squares], axis=-1)
 
     def _split_terms(self, terms: Array) -> tuple[Array, Array]:
-        """Split (..., k) into the part of x (..., d) and that of the squares.
+        """Split (..., k) into the part of x (..., d) and the part of the squares.
 
         The latter is (..., d, d) in the full form, (..., d) in the diagonal and (..., 1) in the spherical
         form.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, refuse_unless_one_per_row
 from tamis.plots import canvas
 from tamis.stats import Keys
 from tamis.tables import Table
@@ -194,7 +194,6 @@ def _has_column_variances(model: Any) -> bool:
 def _find_classes(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
     """Return the index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
-    if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
+    refuse_unless_one_per_row(len(group), rows, "labels")
     index = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
     return index[group]

@@ -1,7 +1,7 @@
 """Sums without rounding: floats → integers in base 2**32 → floats.
 
 A finite float is an integer times a power of two, and so is every sum of floats. A sum that is stored as
-this integer is not rounded and does not depend on the order of its terms: `+` and `-` are those of the
+this integer is not rounded and does not depend on the order of its terms: `+` and `-` add and subtract the
 integers, so subtracting rows restores the sum before they were added. Only `value` rounds. (Kulisch, Computer
 Arithmetic and Validity, calls such a sum a complete accumulator.)
 """

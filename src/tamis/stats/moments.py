@@ -170,8 +170,8 @@ class Moments(Sums):
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
         """Add one row (d,): the same as `+` with what `observe` returns for the row, in less time.
 
-        Values that are NaN are left out; the full form refuses them. `label` is that of the row, if the
-        moments are by label.
+        Values that are NaN are left out; the full form refuses them. `label` is the row's label, if
+        the moments are by label.
 
         >>> moments = Moments.observe([[1.0, 2.0]])
         >>> moments.add_row(np.array([3.0, np.nan])).mean.tolist()

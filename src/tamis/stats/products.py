@@ -30,10 +30,10 @@ _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 *
 # there is only one thread, one call of a kernel takes the whole array.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
-_FEW = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
+_FEW_ROWS = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
 # Up to this number of values, products are summed exactly, which takes twice as long: 2 ms for 3,000 rows of
 # 20 columns. A weighted value counts as four, because its exact sums take four times as long.
-_SMALL = 1 << 16
+_MAX_EXACT_VALUES = 1 << 16
 _WEIGHTED_COST = 4
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
 _STACK = 64  # the number of blocks whose sums of products one call of a kernel adds
@@ -88,19 +88,17 @@ def second_moments(
     if not d or not rows.groups:
         return Exact.zeros(rows.shape(d * (d + 1) // 2)), None
     work = n * d * (1 if rows.weights is None else _WEIGHTED_COST)
-    if exact or n <= _FEW * rows.groups or work <= _SMALL:
-        return _sum_exactly(rows if last_columns is None else rows.join(last_columns)), None
+    if exact or n <= _FEW_ROWS * rows.groups or work <= _MAX_EXACT_VALUES:
+        return _sum_exactly(rows, last_columns), None
     second, rounded = _sum_about_mean(rows, first, last_columns)
     is_outlier = find_outliers(rows, last_columns, rounded)
     if is_outlier is not None:
-        others, outliers = np.flatnonzero(~is_outlier), np.flatnonzero(is_outlier)
-        second, rounded = _sum_about_mean(
-            rows.take(others), None, None if last_columns is None else last_columns.take(others)
+        (others, last_others), (outliers, last_outliers) = (
+            (rows.take(index), None if last_columns is None else last_columns.take(index))
+            for index in (np.flatnonzero(~is_outlier), np.flatnonzero(is_outlier))
         )
-        outlying = rows.take(outliers)
-        second += _sum_exactly(
-            outlying if last_columns is None else outlying.join(last_columns.take(outliers))
-        )
+        second, rounded = _sum_about_mean(others, None, last_others)
+        second += _sum_exactly(outliers, last_outliers)
     return second, rounded.reshape(rows.shape(d))
 
 
@@ -113,7 +111,7 @@ def unweighted_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Float
     sum some rows exactly, or if a value is not finite or cannot be squared.
     """
     n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
-    if n <= _FEW or n * d <= _SMALL:
+    if n <= _FEW_ROWS or n * d <= _MAX_EXACT_VALUES:
         return None
     centre, scale = sample_columns(rows)
     if not np.isfinite(centre).all():
@@ -157,13 +155,14 @@ def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, F
     return first, *second_moments(left, exact, first, right)
 
 
-def _sum_exactly(rows: Rows) -> Exact:
+def _sum_exactly(rows: Rows, last_columns: Rows | None) -> Exact:
     """Sum w x xᵀ by group, packed, without rounding: by slices, or by products where slices underflow."""
+    rows = rows if last_columns is None else rows.join(last_columns)
     d = rows.values.shape[1]
     may_underflow = bool(rows.bounds[1].min(initial=0) < _MIN_EXPONENT) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _MIN_WEIGHT_EXPONENT)
     )
-    if may_underflow or len(rows.values) <= _FEW * rows.groups:
+    if may_underflow or len(rows.values) <= _FEW_ROWS * rows.groups:
         return _sum_by_product(rows, *triangle(d))
     return _stack_groups(rows, [_add_blocks(_multiply_slices(part), d) for part in rows.split()])
 
@@ -260,7 +259,7 @@ def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = 
     """Return weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN if the weight is 0.
 
     If `pooled`, the sums are (groups, d) and the result is (4, groups + 1, d): the last group is all groups
-    together, and the fourth row is the shift, each mean minus that of all groups.
+    together, and the fourth row is the shift, each mean minus the mean of all groups.
     """
     shape = first.shape
     columns = shape[-1] if shape else 1
@@ -291,7 +290,7 @@ def find_lost_columns(
 
 
 def refuse_lost_precision(is_lost: NDArray[np.bool_], names: tuple[object, ...] | None = None) -> None:
-    """Raise if `find_lost_columns` marked a column (..., d); `names` are those of the columns."""
+    """Raise if `find_lost_columns` marked a column (..., d); `names` are the columns' names."""
     if is_lost.any():
         j = int(is_lost.reshape(-1, is_lost.shape[-1]).any(axis=0).argmax())
         raise ValueError(

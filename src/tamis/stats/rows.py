@@ -57,8 +57,8 @@ class Rows:
             weight_column = row_weights[:, None]
             weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
-        if group is not None and len(group) != len(table.values):
-            raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one per row")
+        if group is not None:
+            arrays.refuse_unless_one_per_row(len(group), len(table.values), "labels")
         return cls(table, bounds, largest, weight_column, weight_bounds, group, keys, present)
 
     def with_table(self, table: Matrix) -> "Rows":

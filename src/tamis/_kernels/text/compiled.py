@@ -7,7 +7,8 @@ number, and is known by it; a longer one is known by a hash and its bytes.
 import numpy as np
 
 from tamis._core import text as core
-from tamis._core.text import add_columns, add_rows
+from tamis._core.text import add_columns as add_columns
+from tamis._core.text import add_rows as add_rows
 from tamis._kernels.text.kinds import (
     GROWTH,
     PAD,
@@ -25,27 +26,6 @@ from tamis._kernels.text.kinds import (
     UInt64s,
 )
 from tamis._kernels.text.reference import place_names, slots
-
-__all__ = [
-    "add_columns",
-    "add_rows",
-    "arrange",
-    "count_numbers",
-    "find_keys",
-    "find_tokens",
-    "fold_characters",
-    "fold_words",
-    "hash_tokens",
-    "index_keys",
-    "join_tokens",
-    "make_keys",
-    "make_pair_keys",
-    "number_keys",
-    "number_tokens",
-    "read_grams",
-    "read_words",
-    "sum_groups",
-]
 
 _SEED = int(SEED)
 _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size

@@ -256,7 +256,7 @@ def make_pair_keys(
 ) -> tuple[UInt64s, Int64s]:
     """Make a key of the i-th number in `left` and the (i + shift)-th in `right`, for each i, per document.
 
-    The key is left << 32 | right. Return the keys, and where those of each document start (n + 1,).
+    The key is left << 32 | right. Return the keys, and where the keys of each document start (n + 1,).
     """
     keys: list[int] = []
     documents = np.zeros(len(right_documents), dtype=np.int64)
@@ -300,10 +300,9 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Move column i of sparse rows to columns[i], times signs[i]; sort each row by column.
+    """Move the columns of sparse rows as `arrange` of the entry does; write to `moved` and `values`.
 
-    Column i is dropped if columns[i] is negative. Values that come to one column are added, in their order.
-    Columns and values are written to `moved` and `values`.
+    Values that come to one column are added in their order.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]

@@ -10,7 +10,7 @@ Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty l
 other than 0 reports an error, after which spamc passes the message on unchanged: 79 is SpamAssassin's own,
 the others are those of sysexits.h.
 
-The answer depends on the version of the client, as that of SpamAssassin does: Exim sends 1.2, and does not
+The answer depends on the version of the client, as SpamAssassin's answer does: Exim sends 1.2, and does not
 understand a report with a Content-length.
 
     before 1.1   the request has no fields, and the message follows the first line
