@@ -20,9 +20,9 @@ from tamis.stats.products import (
     pack,
     refuse_lost_precision,
     second_moments,
+    sum_unweighted_rows,
     triangle,
     unpack,
-    unweighted_moments,
 )
 from tamis.stats.rows import Rows, can_add_row, can_square
 from tamis.stats.sums import Sums, refuse_excess_subtraction
@@ -160,7 +160,7 @@ class Moments(Sums):
 
         None if `observe` would sum some rows exactly, or if a value is not finite or cannot be squared.
         """
-        sums = unweighted_moments(rows)
+        sums = sum_unweighted_rows(rows)
         if sums is None:
             return None
         first, second, rounded = sums

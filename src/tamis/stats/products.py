@@ -26,7 +26,7 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values in a chunk of `unweighted_moments`: 8 MB for each thread, which stay in the third-level cache. If
+# Values in a chunk of `sum_unweighted_rows`: 8 MB for each thread, which stay in the third-level cache. If
 # there is only one thread, one call of a kernel takes the whole array.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
@@ -102,7 +102,7 @@ def second_moments(
     return second, rounded.reshape(rows.shape(d))
 
 
-def unweighted_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
+def sum_unweighted_rows(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
     """Return Σ x, Σ x xᵀ packed, and the rounded squares (d,) of rows without weights or groups, in one pass.
 
     The rounded squares are as in `second_moments`. `rows` is (n, d), or a list of columns (n,). Chunks of
