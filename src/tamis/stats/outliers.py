@@ -18,9 +18,7 @@ Flags = NDArray[np.bool_]
 # 80 standard deviations of a normal column.
 _OUTLIER_DEVIATION = 256.0
 _FEW_DIFFERENT = 16  # if no more rows of a column than this differ from the median, all of them are outliers
-_FEW_SAMPLED_DIFFERENT = (
-    2  # if no more rows of a sample than this differ from the median, all of them may be outliers
-)
+_FEW_SAMPLED = 2  # if no more rows of a sample than this differ from the median, all of them may be outliers
 _MIN_SAMPLE, _MAX_SAMPLE = 8, 64  # rows sampled per group
 _SAMPLING = 16  # between these limits, one of every 16 rows is sampled
 
@@ -117,7 +115,7 @@ def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> 
 def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
     """Return the median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
 
-    The quartile is 0 if at most `_FEW_SAMPLED_DIFFERENT` deviations are nonzero, which may all be outliers;
+    The quartile is 0 if at most `_FEW_SAMPLED` deviations are nonzero, which may all be outliers;
     then `find_outliers` reads the column completely, if any of its squares is not 0.
     """
     values, roots = sample  # as of `_sample`
@@ -130,4 +128,4 @@ def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Float
     zeros = (deviation == 0.0).sum(axis=1, keepdims=True)
     quartile = np.minimum(zeros + (count - zeros) // 4, count - 1)
     scale = np.take_along_axis(deviation, quartile, axis=1)[:, 0]
-    return median, np.where(count - zeros[:, 0] > _FEW_SAMPLED_DIFFERENT, scale, 0.0)
+    return median, np.where(count - zeros[:, 0] > _FEW_SAMPLED, scale, 0.0)
