@@ -15,9 +15,7 @@ from tamis.arrays import Array
 _ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
 _ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
 _GRADED = 1e8  # if variances differ by a larger factor, `eigh` computes the small eigenvalues inaccurately
-_SMALL_REST = (
-    1e-4  # if more than this fraction of the trace is left, the subtraction keeps ten correct digits
-)
+_SMALL_REST = 1e-4  # the trace minus some eigenvalues has ten correct digits if a larger fraction is left
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 

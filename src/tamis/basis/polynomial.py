@@ -13,9 +13,7 @@ from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_finite, check_integer
 
 _CHUNK = 4096  # array elements that `_iterate_pairs` converts at a time
-_MAX_FUNCTIONS = (
-    1_000_000  # the largest number of functions that is accepted: a thousand rows of them are 8 GB
-)
+_MAX_FUNCTIONS = 1_000_000  # more are refused: a thousand rows of this many are 8 GB
 
 
 @dataclass(eq=False, repr=False)

@@ -174,10 +174,10 @@ class Exact:
         The power is 0, 1 or 2; a value that is NaN adds nothing. This is `+` with the sum of one row, in a
         tenth of the time. `tamis.stats.rows.can_add_row` says whether the result is exact.
         """
-        start = group * len(values)
-        return self._reshape(
-            _kernels.add_row(self.flat_words, self.low, start, values, weight, power), self.shape
-        )
+        words = self.words
+        flat = words if words.ndim == 2 else words.reshape(len(words), math.prod(words.shape[1:]))
+        summed, low = _kernels.add_row(flat, self.low, group * len(values), values, weight, power)
+        return Exact(summed if words.ndim == 2 else summed.reshape(len(summed), *words.shape[1:]), low)
 
     def times(self, factor: ArrayLike) -> "Exact":
         """Multiply by finite floats, which are broadcast, with a relative error of at most 2**-224.
