@@ -20,7 +20,7 @@ LARGEST_EXACT_INTEGER = 2**53  # float64 represents all integers up to this one
 _FRAME_LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf", "narwhals")
 _REMEDY = "encode it, or use a categorical family"
 _TARGETS_REMEDY = "turn the targets into numbers, or use a classifier"
-_MESSAGE_LENGTH = 80  # the largest number of characters of a value in a message
+_LONGEST_VALUE = 80  # the largest number of characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Matrix:
 
 
 def is_frame(data: object) -> bool:
-    """Return whether a library of data frames defines the data's type: a frame, a series, or another type."""
+    """Return whether the data's type, such as a frame or a series, belongs to a library of data frames."""
     return type(data).__module__.partition(".")[0] in _FRAME_LIBRARIES
 
 
@@ -56,7 +56,7 @@ def one_line(value: object) -> str:
     'array([[1., 1.], [1., 1.]])'
     """
     text = " ".join(repr(value).split())
-    return text if len(text) <= _MESSAGE_LENGTH else f"{text[: _MESSAGE_LENGTH - 1]}…"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def to_matrix(data: object, target: bool = False) -> Matrix:
@@ -188,9 +188,9 @@ def to_numpy(data: object) -> NDArray[Any]:
     if isinstance(data, np.ndarray):
         fill = getattr(data.astype(np.float64), "filled", None) if hasattr(data, "mask") else None
         return np.asarray(data if fill is None else fill(np.nan))  # masked values become NaN
-    if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):
+    if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):  # an array of CuPy
         return np.asarray(data.get())
-    if hasattr(data, "detach") and hasattr(data, "cpu"):
+    if hasattr(data, "detach") and hasattr(data, "cpu"):  # a tensor of PyTorch
         return np.asarray(data.detach().cpu())
     try:
         return np.asarray(data)
@@ -219,6 +219,12 @@ def to_weights(data: object, n: int) -> Array | None:
     return _align(values)
 
 
+def refuse_unless_one_per_row(count: int, rows: int, what: str) -> None:
+    """Raise unless the count equals the number of rows; `what` names the values that were counted."""
+    if count != rows:
+        raise ValueError(f"got {count} {what} for {rows} rows, expected one per row")
+
+
 def _align(values: Array) -> Array:
     """Copy, if necessary, to an aligned array in row-major order, which kernels need."""
     flags = values.flags
@@ -244,6 +250,7 @@ def _convert(values: NDArray[Any], what: str, describe: _Describe, remedy: str =
     """Convert to float64; error messages call the array `what`, and one value of it as `describe` says."""
     if values.dtype == np.float64:
         return values
+    # NumPy's letters: b bool, i u integers, f floats, c complex, m M times, O objects, S U strings
     kind = values.dtype.kind
     if kind == "O":
         return _convert_objects(values, describe, remedy)
@@ -307,8 +314,8 @@ def encode(labels: object, missing: bool = False) -> tuple[list[Any], NDArray[np
             codes = np.full(len(items), -1, dtype=np.int64)
             names, codes[~is_nan] = encode(items[~is_nan])
             return names, codes
-        if items.dtype.kind in "iu" and (dense := _encode_range(items)) is not None:
-            return dense
+        if items.dtype.kind in "iu" and (encoded := _encode_range(items)) is not None:
+            return encoded
         values, codes = np.unique(items, return_inverse=True)
         return values.tolist(), codes.astype(np.int64)
     index: dict[Any, int] = {}
@@ -354,7 +361,7 @@ def argsort_codes(
 
 
 def _encode_range(items: NDArray[Any]) -> tuple[list[Any], NDArray[np.int64]] | None:
-    """Encode integers of a small range without sorting: 5 ns for each, where `np.unique` takes 80.
+    """Encode integers of a small range without sorting: 5 ns for each, where `np.unique` takes 80 ns.
 
     None if there are none, or if their range is large.
     """
@@ -402,12 +409,12 @@ def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
     if values.dtype.kind not in "mM":
         return list(values.tolist())
     if np.datetime_data(values.dtype)[0] in ("ns", "ps", "fs", "as"):
-        coarse = values.astype(f"{values.dtype.kind}8[us]")
-        if ((coarse != values) & ~np.isnat(values)).any():
+        microseconds = values.astype(f"{values.dtype.kind}8[us]")
+        if ((microseconds != values) & ~np.isnat(values)).any():
             raise ValueError("got labels finer than a microsecond, expected datetimes that Python can store")
-        values = coarse
+        values = microseconds
     times = list(values.tolist())
-    if any(isinstance(time, int) for time in times):  # NumPy's answer where `datetime` has no such value
+    if any(isinstance(time, int) for time in times):  # NumPy returns an integer where `datetime` has no value
         raise ValueError(
             f"got labels of type {values.dtype} that Python cannot store as times, expected years 1 to 9999, "
             "or durations in a unit of fixed length"

@@ -1,6 +1,7 @@
 """Load the compiled core: `core` is its module, or None where it was not built or is switched off.
 
-Every kernel has a reference in Python or NumPy, which defines its results and is used where there is no core.
+The core has functions on arrays and texts, called kernels. Every kernel has a reference in Python or NumPy,
+which defines its results and is used where there is no core.
 The environment variable `TAMIS_CORE=off` chooses the references, for tests and comparisons.
 """
 

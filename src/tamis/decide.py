@@ -191,14 +191,14 @@ class Temperature:
             )
         w = np.ones(len(truth)) if weights is None else floats(weights, "weights")
         logs = np.maximum(logs, -1e6)  # the probability of an impossible class stays 0, without 0 · ∞ in sums
-        own = logs[np.arange(len(truth)), truth]
+        log_likelihoods = logs[np.arange(len(truth)), truth]
 
         def compute_derivatives(inverse: float) -> tuple[float, float]:
             scaled = inverse * logs
             p = np.exp(scaled - _compute_log_sum(scaled))
             mean = (p * logs).sum(axis=1)
             variance = (p * np.square(logs - mean[:, None])).sum(axis=1)
-            return float(w @ (mean - own)), float(w @ variance)
+            return float(w @ (mean - log_likelihoods)), float(w @ variance)
 
         return cls(1.0 / _minimise(compute_derivatives, _LOWEST, 1.0 / _LOWEST))
 
@@ -229,6 +229,7 @@ def _minimise(
 
 
 def _compute_log_sum(joint: Array) -> Array:
+    """Compute log Σ e^joint over the last axis, which stays with the length 1."""
     largest = joint.max(axis=-1, keepdims=True)
     return np.asarray(largest + np.log(np.exp(joint - largest).sum(axis=-1, keepdims=True)))
 

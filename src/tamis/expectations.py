@@ -151,8 +151,8 @@ def metropolis(
     `start` is a number or a vector at which the density is positive; `log_density` takes such a number or
     vector. `scale` is the standard deviation of the first proposals, one number or one per coordinate. During
     the warm-up of `warm_up` steps (by default `draws`), the length of the proposed steps is adapted so that
-    about 0.3 of the proposals are accepted, and their covariance to that of the chain so far. Then both are
-    fixed, and the draws are recorded.
+    about 0.3 of the proposals are accepted, and their covariance to the covariance of the chain so far. Then
+    both are fixed, and the draws are recorded.
 
     >>> chain = metropolis(lambda x: -0.5 * x @ x, [3.0, -1.0], rng=np.random.default_rng(0))
     >>> mean = chain.expectation(lambda x: x)
@@ -195,10 +195,10 @@ class _RandomWalk:
     def __init__(self, log_density: Callable[[Array], float], start: Array, scale: Array) -> None:
         self.point = start
         self._log_density = log_density
-        self._log_density_here = log_density(start)
-        if not np.isfinite(self._log_density_here):
+        self._log_density_at_point = log_density(start)
+        if not np.isfinite(self._log_density_at_point):
             raise ValueError(
-                f"the log-density at the start is {self._log_density_here}, "
+                f"the log-density at the start is {self._log_density_at_point}, "
                 "expected a start where it is finite"
             )
         self._factor = np.diag(scale)  # a step is exp(_log_length) · _factor · (standard normal vector)
@@ -212,16 +212,17 @@ class _RandomWalk:
             self._factor @ rng.standard_normal(self.point.size)
         )
         proposed = self._log_density(proposal)
-        if np.log(rng.random()) < proposed - self._log_density_here:  # a density of NaN is rejected
-            self.point, self._log_density_here = proposal, proposed
+        if np.log(rng.random()) < proposed - self._log_density_at_point:  # a density of NaN is rejected
+            self.point, self._log_density_at_point = proposal, proposed
             return True
         return False
 
     def adapt(self, step: int, accepted: bool) -> None:
         """Adapt the length of proposed steps, and their covariance, after step number `step`, from 0.
 
-        The length follows the fraction of accepted proposals, and the covariance follows that of the chain.
+        The length follows the fraction of accepted proposals, and the covariance follows the chain's.
         """
+        # Stochastic approximation (Robbins and Monro) with a learning rate that decreases like step^−0.6.
         self._log_length += (step + 2.0) ** -0.6 * (float(accepted) - _TARGET_ACCEPTANCE)
         change = self.point - self._mean
         self._mean = self._mean + change / (step + 1)
@@ -250,8 +251,8 @@ def _estimate_variance_of_mean(values: Array) -> tuple[float, float]:
     pairs = covariances[: n - n % 2].reshape(-1, 2).sum(axis=1)
     summands = pairs[: np.argmax(pairs <= 0)] if (pairs <= 0).any() else pairs
     total = 2.0 * float(np.minimum.accumulate(summands).sum()) - variance
-    of_mean = max(total, variance / n) / n
-    return of_mean, min(variance / of_mean, float(n))
+    variance_of_mean = max(total, variance / n) / n
+    return variance_of_mean, min(variance / variance_of_mean, float(n))
 
 
 def _refuse_few(draws: int, least: int) -> None:

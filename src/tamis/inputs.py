@@ -14,12 +14,12 @@ from tamis.stats import Keys, Labels
 from tamis.tables import OneRow, Table, read_named_rows
 
 _FLOAT64 = np.dtype(np.float64)
-_CONTINUOUS = (
+_CONTINUOUS_LABELS = (
     "Unknown label type: continuous. Expected classes, got numbers with fractions or infinity: "
     "round them, or use a regression"
 )
 _FEW_ROWS = 16  # the largest number of rows that take the fast paths of this module
-_DISCRETE = (int, str, bool)  # types whose values are never missing, and never fractions
+_DISCRETE_TYPES = (int, str, bool)  # types whose values are never missing, and never fractions
 
 
 def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
@@ -38,14 +38,14 @@ def read_first_table(data: object, sparse: bool = True, absent: object = None) -
     mapping, does not name.
     """
     named = list_named_rows(data)
-    table = _read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
+    table = read_table(data, sparse) if named is None else read_named_rows(named, absent=absent)
     if table.width == 0:
         raise ValueError(
             f"Found array with 0 feature(s) (shape=({table.rows}, 0)) while a minimum of 1 is required."
         )
     _refuse_empty(table)
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
-    is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # its dtype decides the kinds
+    is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # then its dtype decides the kinds
     kinds = table.kinds if is_typed else find_kinds(table)
     remarks = find_poor_categories(table, range(table.width))
     return table, Schema(table.width, kinds, table.names, library, remarks)
@@ -72,7 +72,7 @@ def read_next_table(
     elif (named := list_named_rows(data)) is not None:
         table = read_named_rows(named, require_names(schema, caller), absent)
     else:
-        table = _read_table(data, sparse)
+        table = read_table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
         table = table.select(_find_columns(table.names, schema.names, caller, missing))
     if table.width != schema.width:
@@ -115,7 +115,7 @@ def read_plain_row(row: Mapping[Any, Any], schema: Schema, absent: float) -> Tab
                 return None
         elif value is absent:
             values[j] = None
-        elif value_type not in _DISCRETE:
+        elif value_type not in _DISCRETE_TYPES:
             return None
     return OneRow(tuple(values), 1, kinds, names)  # type: ignore[arg-type]  # no kind is unknown here
 
@@ -126,7 +126,8 @@ def _is_plain_number(value: object) -> bool:
     return type(value) is float or type(value) is bool
 
 
-def _read_table(data: object, sparse: bool) -> Table:
+def read_table(data: object, sparse: bool) -> Table:
+    """Read rows as a table; raise for a sparse matrix unless `sparse` is True."""
     if not sparse and hasattr(data, "tocsr"):
         raise TypeError(
             f"Sparse data was passed: got a {type(data).__name__}, expected dense rows: call .toarray()"
@@ -172,7 +173,7 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
     labels = y if type(y) is list else y.tolist() if type(y) is np.ndarray and y.ndim == 1 else None
     if labels is None or len(labels) != len(X):
         return None
-    if not all(type(label) in _DISCRETE for label in labels):
+    if not all(type(label) in _DISCRETE_TYPES for label in labels):
         return None
     return (X.astype(np.float64), list(labels)) if X.dtype.kind in "fb" or _are_exact(X) else None
 
@@ -198,10 +199,9 @@ def read_labels(y: object, rows: int, missing_label: object = None) -> Labels:
     if type(y) is np.ndarray or hasattr(y, "__array__"):
         y = _check_label_array(y)
     keys, group = Keys.encode(y)
-    if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
+    arrays.refuse_unless_one_per_row(len(group), rows, "labels")
     if any(isinstance(key, float) and not key.is_integer() for key in keys):
-        raise ValueError(_CONTINUOUS)
+        raise ValueError(_CONTINUOUS_LABELS)
     if missing_label is not None and missing_label in keys:
         removed = keys.values.index(missing_label)
         new_index = np.array([i - (i > removed) for i in range(len(keys))] + [-1])
@@ -230,7 +230,7 @@ def _check_label_array(y: Any) -> Any:
     if values.dtype.kind == "f":
         known = values[~np.isnan(values)]
         if not (np.isfinite(known).all() and (known == np.floor(known)).all()):
-            raise ValueError(_CONTINUOUS)
+            raise ValueError(_CONTINUOUS_LABELS)
     return y
 
 
@@ -239,8 +239,7 @@ def read_targets(y: object, rows: int) -> Array:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: pass one number per row")
     matrix = arrays.to_matrix(y, target=True)
-    if len(matrix.values) != rows:
-        raise ValueError(f"got {len(matrix.values)} targets for {rows} rows, expected one per row")
+    arrays.refuse_unless_one_per_row(len(matrix.values), rows, "targets")
     if matrix.values.shape[1] == 0:
         raise ValueError(
             f"got y of shape {matrix.values.shape}, expected one target per row or more: pass (n,)"

@@ -14,8 +14,8 @@ from tamis.arrays import Array
 
 _ASYMMETRY = 1e-8  # relative to √(Mᵢᵢ Mⱼⱼ): smaller differences are rounding errors, and averaged
 _ROUNDING = 1e-13  # a smaller fraction of a sum of squares is a rounding error
-_GRADED = 1e8  # if variances differ by a larger factor, `eigh` would lose the small ones
-_SMALL_REST = 1e-4  # the trace minus some eigenvalues has ten correct digits if more than this part is left
+_GRADED = 1e8  # if variances differ by a larger factor, `eigh` computes the small eigenvalues inaccurately
+_SMALL_REST = 1e-4  # the trace minus some eigenvalues has ten correct digits if a larger fraction is left
 _MORE_ROWS = "give more rows, drop columns that repeat each other, or set a prior"
 
 
@@ -151,7 +151,7 @@ def find_dependent(gram: Array, tolerance: float = _ROUNDING) -> NDArray[np.int6
     [1]
     """
     scaled, varies, _ = _scale_columns(gram)
-    _, order, rank, _ = lapack.dpstrf(scaled, tol=tolerance)
+    _, order, rank, _ = lapack.dpstrf(scaled, tol=tolerance)  # a Cholesky factorisation with pivoting
     independent = np.asarray(order[:rank], dtype=np.int64) - 1
     if rank < len(scaled):  # pivoting may have kept the later one of two equal columns
         in_order = _find_independent(scaled, tolerance)
@@ -189,10 +189,10 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     factor, order, rank, _ = lapack.dpstrf(scaled, tol=_ROUNDING, lower=1)
     tall = np.empty((len(scaled), rank))
     tall[np.asarray(order, dtype=np.int64) - 1] = np.tril(factor)[:, :rank]
-    roots, left, _, size, _, _ = lapack.dgejsv(scale[:, None] * tall, joba=2)
+    singular_values, left, _, sizes, _, _ = lapack.dgejsv(scale[:, None] * tall, joba=2)
     vectors = np.zeros((len(gram), rank))
     vectors[varies] = left[:, :rank]
-    return np.square(roots * (size[0] / size[1])), vectors
+    return np.square(singular_values * (sizes[0] / sizes[1])), vectors  # LAPACK may have scaled the values
 
 
 def find_leading(gram: Array, k: int) -> tuple[Array, Array] | None:

@@ -72,7 +72,10 @@ class Conjugate(Protocol[S_contra]):
     def update(self, statistic: S_contra, /) -> Self: ...
 
     def log_normalizer(self) -> Array:
-        """Return log Z; the log-evidence of a statistic is that of the posterior minus that of the prior."""
+        """Return log Z of the normalizing constant Z.
+
+        The log-evidence of a statistic is the posterior's log Z minus the prior's.
+        """
         ...
 
 

@@ -23,13 +23,13 @@ Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
 _WIDENING: tuple[Kind, ...] = ("bool", "integer", "number", "category")  # each can hold the values before it
 _ALL = slice(None)
 _NO_KEYS = Keys(())
-_LARGE = 1 << 16  # number of values: to copy fewer takes less than 0.1 ms
-_STACKED_VALUES = 1 << 18  # the largest number of values that are stacked at a time, or one row
+_MIN_SEPARATE_VALUES = 1 << 16  # to copy fewer values takes less than 0.1 ms
+_STACKED_VALUES = 1 << 18  # the largest number of values that are stacked at a time, unless one row has more
 _KINDS: dict[str, Kind] = {"f": "number", "i": "integer", "u": "integer", "b": "bool"}
 
 
 def runs(rows: int, width: int, cells: int) -> Iterator[slice]:
-    """Split rows of `width` values into slices of consecutive rows, of at most `cells` values or one row."""
+    """Split rows of `width` values into slices of one row, or of several with at most `cells` values."""
     step = max(1, cells // max(1, width))
     for start in range(0, rows, step):
         yield slice(start, start + step)
@@ -56,10 +56,10 @@ class Sparse:
     def dense(self, rows: slice) -> Array:
         """Convert these rows to a dense array (rows, columns)."""
         start, stop, _ = rows.indices(len(self))
-        span = slice(int(self.indptr[start]), int(self.indptr[stop]))
+        entries = slice(int(self.indptr[start]), int(self.indptr[stop]))
         dense = np.zeros((stop - start, self.columns))
         row = np.repeat(np.arange(stop - start), np.diff(self.indptr[start : stop + 1]))
-        np.add.at(dense, (row, self.indices[span]), self.values[span])
+        np.add.at(dense, (row, self.indices[entries]), self.values[entries])
         return dense
 
     def take(self, rows: Rows) -> "Sparse":
@@ -260,7 +260,7 @@ class OneRow(Table):
             return Keys(()), np.full(1, -1)
         return Keys((value,)), np.zeros(1, dtype=np.int64)
 
-    def categories_of(self, columns: Sequence[int]) -> tuple[Keys, ...]:
+    def list_categories(self, columns: Sequence[int]) -> tuple[Keys, ...]:
         """Return the category of each of these columns as its only key; no key where it is missing."""
         values: Any = self.data
         row = [values[j] for j in columns]
@@ -298,11 +298,11 @@ def read_named_rows(
 def _read_sparse(data: Any) -> Table:
     if data.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: the sparse matrix is of type {data.dtype}")
-    _refuse_outside(data)
+    _refuse_invalid_indices(data)
     matrix = data.tocsr()  # if it is CSR already, these are the caller's arrays, which must not be changed
     n, d = matrix.shape
     if matrix is not data:
-        _refuse_outside(matrix)
+        _refuse_invalid_indices(matrix)
     if not _is_canonical(matrix):
         matrix = arrays.import_scipy_sparse().csr_array(
             (matrix.data.copy(), matrix.indices.copy(), matrix.indptr.copy()), shape=matrix.shape
@@ -340,7 +340,7 @@ def _refuse_repeated_names(data: Any) -> None:
         raise ValueError(f"got two columns named {name!r}, expected one name per column: rename one of them")
 
 
-def _refuse_outside(matrix: Any) -> None:
+def _refuse_invalid_indices(matrix: Any) -> None:
     """Raise if the indices of a sparse matrix are outside its shape, which SciPy does not always check.
 
     Matrices in formats other than COO, CSR, CSC and BSR are checked after they were converted to CSR.
@@ -353,6 +353,7 @@ def _refuse_outside(matrix: Any) -> None:
             for indices, size in zip((matrix.row, matrix.col), (rows, columns), strict=True)
         )
     elif matrix.format in ("csr", "csc", "bsr"):
+        # `indptr` has the bounds of the entries of each row, column (CSC) or row of blocks (BSR).
         major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
         if matrix.format == "bsr":
             major, minor = major // matrix.data.shape[1], minor // matrix.data.shape[2]
@@ -398,13 +399,13 @@ def _read_frame(frame: Any) -> Table:
 
 
 def _make_number_table(columns: list[Array], names: tuple[object, ...]) -> Table:
-    data = Columns(columns) if _are_better_apart(columns) else _stack_columns(columns)
+    data = Columns(columns) if _should_stay_separate(columns) else _stack_columns(columns)
     return Table(data, len(columns[0]), "number", names)
 
 
-def _are_better_apart(columns: list[Array]) -> bool:
-    """Return whether columns are contiguous, and so large that to copy them takes longer than to sum them."""
-    return len(columns) * len(columns[0]) >= _LARGE and all(
+def _should_stay_separate(columns: list[Array]) -> bool:
+    """Return whether the columns are contiguous, and so large that copying takes longer than summing them."""
+    return len(columns) * len(columns[0]) >= _MIN_SEPARATE_VALUES and all(
         column.flags.c_contiguous and column.flags.aligned for column in columns
     )
 

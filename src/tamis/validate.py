@@ -1,8 +1,8 @@
-"""statistic − part → infer → score: cross-validation by subtraction, and the choice between models.
+"""statistic − part → infer → score: cross-validation by subtraction, choice of models, predictive checks.
 
 Every row is observed once. The posterior without a fold, or without a row, is inferred from the statistic of
-all rows minus that of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is observed a
-second time.
+all rows minus the statistic of the fold or row. Sums are subtracted exactly (`tamis.stats`), so no row is
+observed a second time.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis import _kernels
-from tamis.arrays import Array
+from tamis.arrays import Array, refuse_unless_one_per_row
 from tamis.models.generative import leave_one_out as leaving_one_out
 from tamis.models.generative.model import CLASSES, Generative, LabelledRows
 from tamis.protocols import total
 from tamis.stats import Joint, Keys, Labels
 
-K = TypeVar("K", bound=Hashable)
+Name = TypeVar("Name", bound=Hashable)  # the name of a candidate
 
 Indices = NDArray[np.int64]
 # Computes a number from the class index of each row (n,), and the list of columns (n,) of each block by name.
@@ -50,9 +50,10 @@ class HeldOut:
     def log_losses(self) -> Array:
         """−log p(true class | row), (n,); log K for a row with probability zero in every class."""
         log_density = _kernels.log_sum_rows(np.ascontiguousarray(self.log_joint))
-        own = self.log_joint[np.arange(len(self.group)), self.group]
+        log_joint = self.log_joint[np.arange(len(self.group)), self.group]
         impossible = np.isneginf(log_density)
-        return np.where(impossible, np.log(len(self.keys)), np.where(impossible, 0.0, log_density) - own)
+        log_losses = np.where(impossible, 0.0, log_density) - log_joint
+        return np.where(impossible, np.log(len(self.keys)), log_losses)
 
     @property
     def log_loss(self) -> float:
@@ -97,7 +98,7 @@ def split(
     order = np.arange(n) if rng is None else rng.permutation(n)
     if group is not None:
         classes = np.asarray(group)
-        _refuse_unless_one_per_row(len(classes), n, "classes")
+        refuse_unless_one_per_row(len(classes), n, "classes")
         order = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(n, dtype=np.int64)
     fold[order] = np.arange(n) % folds
@@ -105,9 +106,9 @@ def split(
 
 
 def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: object) -> Indices:
-    """Assign whole groups to folds, as `split` says."""
+    """Assign whole groups to folds, as `split` describes."""
     keys, index = Keys.of(groups)
-    _refuse_unless_one_per_row(len(index), n, "groups")
+    refuse_unless_one_per_row(len(index), n, "groups")
     if len(keys) < folds:
         raise ValueError(f"got {len(keys)} groups for {folds} folds, expected at least one for each")
     sizes = np.bincount(index, minlength=len(keys))
@@ -120,11 +121,6 @@ def _split_groups(n: int, folds: int, rng: np.random.Generator | None, groups: o
     return fold[index]
 
 
-def _refuse_unless_one_per_row(count: int, n: int, what: str) -> None:
-    if count != n:
-        raise ValueError(f"got {count} {what} for {n} rows, expected one per row")
-
-
 def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> HeldOut:
     """Score the rows of each fold by the model of all other folds, from one pass over the rows.
 
@@ -132,7 +128,7 @@ def cross_validate(model: Generative, data: LabelledRows, fold: ArrayLike) -> He
     """
     _refuse_unless_labelled(data)
     fold_of_row = np.asarray(fold, dtype=np.int64)
-    _refuse_unless_one_per_row(len(fold_of_row), len(data.rows), "folds")
+    refuse_unless_one_per_row(len(fold_of_row), len(data.rows), "folds")
     rows = [np.flatnonzero(fold_of_row == number) for number in np.unique(fold_of_row).tolist()]
     if len(rows) < 2:
         raise ValueError(f"got {len(rows)} folds, expected at least 2: the model learns from the others")
@@ -159,7 +155,7 @@ def _drop_empty_keys(data: LabelledRows) -> LabelledRows:
 def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None = None) -> HeldOut:
     """Score each row by the model of all other rows.
 
-    `statistic` is that of the rows, or of these and further rows; it is observed if it is None.
+    `statistic` is the statistic of the rows, or of these and further rows; it is observed if it is None.
     """
     _refuse_unless_labelled(data)
     statistic_of_all = model.observe(data) if statistic is None else statistic
@@ -175,18 +171,18 @@ def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Generic[K]):
+class Choice(Generic[Name]):
     """The candidate with the largest score, and all scores."""
 
-    best: K
-    scores: Mapping[K, float]  # log-evidence, or minus the log-loss of rows left out
+    best: Name
+    scores: Mapping[Name, float]  # log-evidence, or minus the log-loss of rows left out
 
 
 def choose(
-    candidates: Mapping[K, Generative],
+    candidates: Mapping[Name, Generative],
     data: LabelledRows | Joint,
     by: Literal["evidence", "leave-one-out"] = "evidence",
-) -> Choice[K]:
+) -> Choice[Name]:
     """Choose between models that differ only in `infer`: in priors, smoothing or estimates.
 
     All candidates share one statistic, because `observe` knows no prior. The evidence needs nothing else;
@@ -197,10 +193,10 @@ def choose(
     models = list(candidates.values())
     if not models:
         raise ValueError("got no candidates, expected at least one model")
-    shapes = [
+    blocks = [
         {name: (type(block), block.columns) for name, block in model.blocks.items()} for model in models
     ]
-    if any(shape != shapes[0] for shape in shapes):
+    if any(other != blocks[0] for other in blocks):
         raise ValueError(
             "the candidates differ in their blocks, expected the same columns of the same families"
         )
@@ -218,7 +214,7 @@ def choose(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """A measure of the data, and the same measure of datasets that were drawn from the model."""
+    """A posterior predictive check: a measure of the data, and of datasets drawn from the model."""
 
     observed: float  # of the data
     replicated: Array  # (draws,): of each drawn dataset

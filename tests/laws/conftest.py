@@ -11,5 +11,5 @@ from tamis.stats import products
 def summed(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "as much data":
-            patch.setattr(products, "_SMALL", 0)
+            patch.setattr(products, "_MAX_EXACT_VALUES", 0)
         yield

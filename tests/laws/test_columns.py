@@ -39,7 +39,7 @@ def make_frames(x: Array) -> list[Any]:
 def test_moments_of_columns_are_those_of_rows(x: Array, labels: Labels) -> None:
     assert Moments.observe_columns(split(x)) == Moments.observe(x)
     assert Moments.observe_columns(split(x), labels) == Moments.observe(x, by=labels)
-    full = Moments.observe_columns_fully(split(x))
+    full = Moments.observe_unweighted(split(x))
     assert full is not None
     expected = Moments.observe(x, form="full")
     assert full == expected
@@ -58,13 +58,13 @@ def test_labels_without_rows_have_no_moments(x: Array, labels: Labels) -> None:
 def test_values_that_need_a_check_are_left_to_rows(x: Array, value: float) -> None:
     x[17, 2] = value
     assert Moments.observe_columns(split(x)) is None
-    assert Moments.observe_columns_fully(split(x)) is None
+    assert Moments.observe_unweighted(split(x)) is None
 
 
 def test_rows_that_would_be_summed_exactly_are_left_to_rows(x: Array) -> None:
-    assert Moments.observe_columns_fully(split(x[:16_000])) is None
+    assert Moments.observe_unweighted(split(x[:16_000])) is None
     x[17, 2] = 1e9
-    assert Moments.observe_columns_fully(split(x)) is None
+    assert Moments.observe_unweighted(split(x)) is None
     assert Moments.observe_columns(split(x)) == Moments.observe(x)
 
 

@@ -176,7 +176,7 @@ def test_ordinary_rows_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None
     for shift in (0.0, 1e8):
         assert Moments.observe(x + shift, by=y, form="full").rounded is not None
         assert Gram.observe(x + shift, z).rounded is not None
-    assert x.size > products._SMALL
+    assert x.size > products._MAX_EXACT_VALUES
 
 
 def test_little_data_is_summed_exactly() -> None:
@@ -190,7 +190,7 @@ def test_little_data_is_summed_exactly() -> None:
 def test_an_outlier_in_a_column_that_is_constant_but_for_it_is_taken_away(
     copies: int, cells: slice, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(products, "_SMALL", 0)
+    monkeypatch.setattr(products, "_MAX_EXACT_VALUES", 0)
     rows = np.tile([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], (copies, 1))
     spoilt = rows.copy()
     spoilt[0, cells] = value

@@ -18,7 +18,7 @@ def _as_much_data(case: StatisticCase) -> StatisticCase:
 
     def observe(sample: Sample) -> Sums:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(products, "_SMALL", 0)
+            patch.setattr(products, "_MAX_EXACT_VALUES", 0)
             return case.observe(sample)
 
     return replace(case, name=f"{case.name}, as much data", observe=observe)

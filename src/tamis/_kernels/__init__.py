@@ -1,8 +1,8 @@
 """The only entry to the kernels (functions on arrays): it checks arguments and chooses the implementation.
 
 `compiled` is used where the compiled core is installed, else `reference` (NumPy). Both give the same bits, so
-the choice changes only the speed. (Only `log_sum_rows` may differ in its last digits: each implementation has
-its own exp and log.)
+the choice changes only the speed. (The exception is `log_sum_rows`, whose last digits may differ, because
+each implementation has its own exp and log.)
 
 Exact sums are int64 `words` (length, cells): cell c holds Σ_j words[j, c] * 2**(32 * (low + j)). Functions
 take and return pairs of `words` and `low`. "Settled" sums are in the canonical form that `reference` defines.
@@ -19,36 +19,14 @@ import numpy as np
 
 from tamis._kernels import reference
 from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unless
-from tamis._kernels.reference import KEEP, Floats, Indices, Words
+from tamis._kernels.reference import KEEP as KEEP
+from tamis._kernels.reference import Floats as Floats
+from tamis._kernels.reference import Indices as Indices
+from tamis._kernels.reference import Words as Words
 from tamis.compiled import choose_kernels
 
-__all__ = [
-    "KEEP",
-    "Floats",
-    "Indices",
-    "Words",
-    "add_row",
-    "combine",
-    "deposit",
-    "deposit_codes",
-    "deposit_columns",
-    "deposit_powers",
-    "deposit_products",
-    "deposit_rows",
-    "deposit_sparse",
-    "describe_moments",
-    "gather_scores",
-    "gaussian_scores",
-    "log_sum_rows",
-    "multiply",
-    "read",
-    "settle",
-    "span",
-    "two_product",
-]
-
-_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)  # as `group`: all rows are one group
-_ONE_EACH: Floats = np.zeros(0)  # as weights: each row has the weight 1
+_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)  # an empty `group`: all rows are one group
+_ALL_ONE: Floats = np.zeros(0)  # empty `weights`: each row has the weight 1
 
 if TYPE_CHECKING:
     _kernels = reference  # both have the same signatures
@@ -76,10 +54,9 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m), and `low`.
 
-    `bounds` (2, m) are those of `span`.
+    `bounds` (2, m) is the first result of `span`.
     """
-    _refuse_groups(group, groups, len(values))
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(values))
     return _kernels.deposit(values, bounds, rows, groups)
 
 
@@ -87,8 +64,7 @@ def deposit_powers(
     values: Floats, bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int, Words, int]:
     """Settled sums as `deposit` returns, and then those of the exact squares of the values."""
-    _refuse_groups(group, groups, len(values))
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(values))
     return _kernels.deposit_powers(values, bounds, rows, groups)
 
 
@@ -96,9 +72,8 @@ def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words | None = None, groups: int = 1
 ) -> tuple[Words, int]:
     """Settled sums of the exact products x * y, by group; `y` has the shape of `x`, or one column for all."""
-    _refuse_groups(group, groups, len(x))
+    rows = _check_groups(group, groups, len(x))
     refuse_unless(y.shape in (x.shape, (len(x), 1)), "factors")
-    rows = _ONE_GROUP if group is None else group
     return _kernels.deposit_products(x, x_bounds, y, y_bounds, rows, groups)
 
 
@@ -110,22 +85,20 @@ def deposit_rows(
     Return the one or two sums, the largest exponent of all values as `span` does, and True. If a value is not
     finite, return no sums, 0 and False.
     """
-    _refuse_groups(group, groups, len(values))
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(values))
     return _kernels.deposit_rows(values, rows, groups, power)
 
 
 def deposit_columns(
     columns: list[Floats], group: Words | None = None, groups: int = 1, power: int = 2
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
-    """Settled sums of columns (n,) that lie apart in memory; with power 2, also those of their exact squares.
+    """Settled sums of columns (n,) in separate arrays; with power 2, also those of their exact squares.
 
     Return the one or two sums, the largest exponent of all columns as `span` does, and -1. If a value is not
     finite, return no sums, 0, and the index of the first column with such a value.
     """
     refuse_unless(len({len(column) for column in columns}) == 1, "columns")
-    _refuse_groups(group, groups, len(columns[0]))
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(columns[0]))
     return _kernels.deposit_columns(columns, rows, groups, power)
 
 
@@ -149,11 +122,11 @@ def describe_moments(
     columns: int,
     pooled: bool,
 ) -> Floats:
-    """Weight, mean and scatter of each cell (3, cells), from settled sums of weights, values and squares.
+    """Weight W, mean and scatter Σ w (x − mean)² of each cell (3, cells), from settled sums.
 
-    Cells are in groups of `columns`, one for each column. If `pooled`, the result is (4, cells + columns):
-    the last columns are those of all groups together, and the fourth row is each mean minus that of all
-    groups.
+    `weight`, `first` and `second` are the sums of weights, of values and of squares. Cells are in groups of
+    `columns`, one for each column. If `pooled`, the result is (4, cells + columns): the last columns describe
+    all groups together, and the fourth row is each mean minus the mean of all groups.
     """
     moments = np.empty((4, weight.shape[1] + columns) if pooled else (3, weight.shape[1]))
     _kernels.describe_moments(weight, weight_low, first, first_low, second, second_low, columns, moments)
@@ -177,10 +150,8 @@ def deposit_sparse(
     refuse_unless(len(indices) == len(values), "indices and values")
     refuse_broken_rows(indptr, len(indices))
     refuse_outside("columns", indices, columns)
-    _refuse_groups(group, groups, len(indptr) - 1)
-    _refuse_weights(weights, len(indptr) - 1)
-    factors = _ONE_EACH if weights is None else weights
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(indptr) - 1)
+    factors = _check_weights(weights, len(indptr) - 1)
     return _kernels.deposit_sparse(indptr, indices, values, factors, rows, groups, columns)
 
 
@@ -193,14 +164,12 @@ def deposit_codes(
 ) -> tuple[Words, int]:
     """Settled sums of the weights of the rows in each category, by group; a code (n, d) of -1 is missing.
 
-    A group has offsets[d] cells; cell offsets[j] + c is that of category c of column j. Weights must be
+    A group has offsets[d] cells; cell offsets[j] + c counts category c of column j. Weights must be
     finite; None means 1 each.
     """
     _refuse_codes(codes, offsets, int(offsets[-1]))
-    _refuse_groups(group, groups, len(codes))
-    _refuse_weights(weights, len(codes))
-    factors = _ONE_EACH if weights is None else weights
-    rows = _ONE_GROUP if group is None else group
+    rows = _check_groups(group, groups, len(codes))
+    factors = _check_weights(weights, len(codes))
     return _kernels.deposit_codes(codes, offsets, factors, rows, groups)
 
 
@@ -223,7 +192,7 @@ def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats)
 
 
 def log_sum_rows(scores: Floats) -> Floats:
-    """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf; implementations agree to a few ulps."""
+    """log Σ_k exp(scores[i, k]) of each row (n,), from -inf to inf."""
     return _kernels.log_sum_rows(scores)
 
 
@@ -248,18 +217,26 @@ def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words,
 
 
 def read(words: Words, low: int) -> tuple[Floats, Floats]:
-    """Each number correctly rounded (cells,), and the remainder that rounding left of it (cells,)."""
+    """Each number correctly rounded (cells,), and the number minus the rounded one (cells,)."""
     return _kernels.read(words, low)
 
 
-def _refuse_groups(group: Words | None, groups: int, rows: int) -> None:
-    if group is not None and group.size:
+def _check_groups(group: Words | None, groups: int, rows: int) -> Words:
+    """Return the group of each row as the kernels take it; raise unless all are from 0 to below `groups`."""
+    if group is None:
+        return _ONE_GROUP
+    if group.size:
         refuse_unless(len(group) == rows, "rows and groups")
         refuse_outside("groups", group, groups)
+    return group
 
 
-def _refuse_weights(weights: Floats | None, rows: int) -> None:
-    refuse_unless(weights is None or len(weights) in (0, rows), "rows and weights")
+def _check_weights(weights: Floats | None, rows: int) -> Floats:
+    """Return the weights as the kernels take them; raise unless there is one per row, or none."""
+    if weights is None:
+        return _ALL_ONE
+    refuse_unless(len(weights) in (0, rows), "rows and weights")
+    return weights
 
 
 def _refuse_codes(codes: Words, offsets: Words, cells: int) -> None:

@@ -49,14 +49,14 @@ __all__ = [
     "two_product",
 ]
 
-# Called as add(start, stop, words, apart, shared, low) to add rows start … stop − 1 of an order to `words` (1
-# or more, cells). Rows of the group `shared`, to which another thread adds at the same time, are added to
-# `apart` (…, columns) instead. `low` is that of the words, or None to add integers to a single word. Returns
-# the bitwise or of the magnitudes of all values (2**62 stands for one that is no integer), that of all
-# weights, and the sum of the magnitudes of their products.
+# Called as add(start, stop, words, separate, shared, low) to add rows start … stop − 1 of an order to `words`
+# (1 or more, cells). Rows of the group `shared`, to which another thread adds at the same time, are added to
+# `separate` (as many words, columns) instead. `low` belongs to the words, or is None to add integers to a
+# single word. Returns the bitwise or of the magnitudes of all values (2**62 stands for a value that is not an
+# integer), the bitwise or of the magnitudes of all weights, and the sum of the magnitudes of their products.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
-MIN_VALUES_PER_CELL = 8  # with fewer, joining the words of the chunks costs what the chunks have saved
+MIN_VALUES_PER_CELL = 8  # with fewer, adding up the words of the chunks takes the time that threads save
 
 
 def span(values: Floats) -> tuple[Words, int, int]:
@@ -95,10 +95,7 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
         return sums.deposit(values[start:stop], bounds, group[start:stop], groups)
 
     chunks = threads.map_row_chunks(len(values), work, add)
-    total = chunks[0]
-    for other in chunks[1:]:
-        total = combine(*total, *other, 1)
-    return total
+    return _add_chunks([(chunk,) for chunk in chunks])[0]
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
@@ -110,10 +107,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
         return sums.deposit_powers(values[start:stop], bounds, group[start:stop], groups)
 
     chunks = threads.map_row_chunks(len(values), work, add)
-    first, second = chunks[0][:2], chunks[0][2:]
-    for other in chunks[1:]:
-        first = combine(*first, *other[:2], 1)
-        second = combine(*second, *other[2:], 1)
+    first, second = _add_chunks([(chunk[:2], chunk[2:]) for chunk in chunks])
     return *first, *second
 
 
@@ -130,7 +124,7 @@ def deposit_rows(
     chunks = threads.map_row_chunks(len(values), work, add)
     if not all(is_finite for _, _, is_finite in chunks):
         return (), 0, False
-    return _add_chunks([each for each, _, _ in chunks]), max(largest for _, largest, _ in chunks), True
+    return _add_chunks([chunk[0] for chunk in chunks]), max(largest for _, largest, _ in chunks), True
 
 
 def _add_chunks(chunks: list[tuple[tuple[Words, int], ...]]) -> tuple[tuple[Words, int], ...]:
@@ -153,9 +147,9 @@ def deposit_columns(
         return sums.deposit_columns(chunk, group[start:stop], groups, power)
 
     chunks = threads.map_row_chunks(len(columns[0]), work, add)
-    if broken := [nonfinite for _, _, nonfinite in chunks if nonfinite >= 0]:
-        return (), 0, min(broken)
-    return _add_chunks([each for each, _, _ in chunks]), max(largest for _, largest, _ in chunks), -1
+    if nonfinite := [column for _, _, column in chunks if column >= 0]:
+        return (), 0, min(nonfinite)
+    return _add_chunks([chunk[0] for chunk in chunks]), max(largest for _, largest, _ in chunks), -1
 
 
 def _count_work(values: Floats, groups: int) -> int:
@@ -213,21 +207,20 @@ class _Chunks(NamedTuple):
 
     def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
         """Add all chunks of rows to the words, in parallel; return the results of `add`."""
-        tasks = []
-        joins = []
+        tasks, targets = [], []
         for start, stop in pairwise(self.cuts.tolist()):
             shared = self._find_shared_group(start)
-            apart = np.zeros((len(words), self.columns), dtype=np.int64)
+            separate = np.zeros((len(words), self.columns), dtype=np.int64)
             # Chunks of rows sorted by group add to different cells, except those of a shared group.
-            own = words if start == 0 or self.order.size else np.zeros_like(words)
-            joins.append((own, shared, apart))
-            tasks.append(partial(self.add, start, stop, own, apart, shared, low))
+            target = words if start == 0 or self.order.size else np.zeros_like(words)
+            targets.append((target, shared, separate))
+            tasks.append(partial(self.add, start, stop, target, separate, shared, low))
         results = threads.run_together(tasks)
-        for own, shared, apart in joins:
-            if own is not words:
-                words += own
+        for target, shared, separate in targets:
+            if target is not words:
+                words += target
             if shared >= 0:
-                words[:, shared * self.columns : (shared + 1) * self.columns] += apart
+                words[:, shared * self.columns : (shared + 1) * self.columns] += separate
         return results
 
     def _find_shared_group(self, start: int) -> int:
@@ -242,8 +235,9 @@ def _sum_by_cell(
     chunks: _Chunks, cells: int, entries: int, values: Floats, weights: Floats
 ) -> tuple[Words, int]:
     """Settled sums of values times weights, added as integers if all are integers that cannot overflow."""
-    words = np.zeros((1, cells), dtype=np.int64)  # by NumPy: pages are zeroed when first touched
+    words = np.zeros((1, cells), dtype=np.int64)  # NumPy zeroes no page before it is first written to
     results = chunks.add_together(words, None)
+    # The sum of `entries` products has no more bits than the largest value, weight and `entries` together.
     bits = sum(max(result[k].bit_length() for result in results) for k in (0, 1)) + entries.bit_length()
     if bits <= 62:
         is_small = sum(result[2] for result in results) < HALF

@@ -13,6 +13,7 @@ Rows are summed by group: `group` (n,) is the index of each row's group, or is e
 group. `deposit`, `deposit_powers` and `deposit_products` take finite floats (n, m) with their `bounds`
 (2, m), which `span` computes; the other functions need no bounds.
 
+The entry, `__init__`, describes the arguments and the results; the docstrings here add what it leaves open.
 `compiled` has the same functions, and `tests/kernels` checks that both return the same bits. Only the last
 digits of `log_sum_rows` may differ.
 """
@@ -28,16 +29,18 @@ Indices = NDArray[np.int32] | NDArray[np.int64]
 BITS = 32
 MASK = (1 << BITS) - 1
 HALF = 1 << (BITS - 1)
-# Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST.
+# Every float is an integer below 2**53 times a power of two that is at least 2**SMALLEST: `frexp` writes the
+# smallest, 2**-1074, as 2**52 * 2**-1126.
 SMALLEST = -1126
 # The lowest power of 2**32 that a product of a sum and a factor keeps: no product of two floats has a bit
 # below it.
 DEEPEST = 2 * SMALLEST // BITS
-# The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, and a sum of
-# 2**30 of them, all of about the same size, has 189: such a sum times a float of up to 35 bits is exact.
+# The number of words that a product of a sum and a factor keeps. A weighted square has 159 bits, three times
+# the 53 of a float, and a sum of 2**30 of them, all of about the same size, has 189: such a sum times a float
+# of up to 35 bits is exact.
 # Without a limit, repeated scaling (decay) would add words without end.
 KEEP = 8
-WHOLE = 2.0**52  # whole numbers whose magnitudes add to less are added exactly, in whatever order
+LARGEST_WHOLE = 2.0**52  # if the magnitudes of integers sum to less, float64 adds them exactly, in any order
 BLOCK = 1 << 17  # numbers that fit a second-level cache
 
 
@@ -48,7 +51,7 @@ def are_within(indices: Indices, size: int) -> bool:
 
 
 def are_rows_within(indptr: Words, entries: int) -> bool:
-    """Whether `indptr` is that of a CSR matrix of up to `entries` entries: not empty, ascending, in range."""
+    """Whether `indptr` can belong to a CSR matrix of `entries` entries: not empty, ascending, in range."""
     return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
 
 
@@ -80,12 +83,12 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     2**996 and neither a product nor its rounding error over- or underflows.
     """
     p = x * y
-    x_high, x_low = _halves(x)
-    y_high, y_low = _halves(y)
+    x_high, x_low = _halve(x)
+    y_high, y_low = _halve(y)
     return p, ((x_high * y_high - p) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-def _halves(x: Floats) -> tuple[Floats, Floats]:
+def _halve(x: Floats) -> tuple[Floats, Floats]:
     scaled = 134217729.0 * x  # 2**27 + 1 splits a 53-bit significand into two halves (Veltkamp)
     high = scaled - (scaled - x)
     return high, x - high
@@ -93,16 +96,16 @@ def _halves(x: Floats) -> tuple[Floats, Floats]:
 
 def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
     """Settled sums of the rows by group: words (length, groups * m), and `low`."""
-    cell = _cells(values, group)
-    return _add_digits(*_digits(values), _window(bounds, 53), cell, groups * values.shape[1])
+    cell = _find_cells(values, group)
+    return _add_digits(*_split_digits(values), _find_window(bounds, 53), cell, groups * values.shape[1])
 
 
 def deposit_products(
     x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
 ) -> tuple[Words, int]:
     """Settled sums of the exact products x * y by group; `y` has the shape of `x`, or one column for all."""
-    window = _window(x_bounds + y_bounds, 106)
-    return _add_digits(*_product_digits(x, y), window, _cells(x, group), groups * x.shape[1])
+    window = _find_window(x_bounds + y_bounds, 106)
+    return _add_digits(*_multiply_digits(x, y), window, _find_cells(x, group), groups * x.shape[1])
 
 
 def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
@@ -114,29 +117,22 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 def deposit_rows(
     values: Floats, group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
-    """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares.
-
-    Return the one or two sums, the largest exponent as `span` does, and True. If a value is not finite,
-    return no sums, 0 and False.
-    """
-    bounds, largest, nonfinite = span(values)
-    if nonfinite >= 0:
-        return (), 0, False
-    first = deposit(values, bounds, group, groups)
-    if power == 1:
-        return (first,), largest, True
-    return (first, deposit_products(values, bounds, values, bounds, group, groups)), largest, True
+    """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares."""
+    sums, largest, nonfinite = _deposit_finite(values, group, groups, power)
+    return sums, largest, nonfinite < 0
 
 
 def deposit_columns(
     columns: list[Floats], group: Words, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
-    """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares.
+    """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares."""
+    return _deposit_finite(np.column_stack(columns), group, groups, power)
 
-    Return the one or two sums, the largest exponent as `span` does, and -1. If a value is not finite, return
-    no sums, 0, and the index of the first column with such a value.
-    """
-    values = np.column_stack(columns)
+
+def _deposit_finite(
+    values: Floats, group: Words, groups: int, power: int
+) -> tuple[tuple[tuple[Words, int], ...], int, int]:
+    """Return what `deposit_columns` returns, for rows of values (n, m)."""
     bounds, largest, nonfinite = span(values)
     if nonfinite >= 0:
         return (), 0, nonfinite
@@ -181,14 +177,11 @@ def describe_moments(
     columns: int,
     moments: Floats,
 ) -> None:
-    """Write weight, mean and scatter of each cell to `moments` (3, cells), from settled sums.
+    """Write the result to `moments`: (3, cells), or (4, cells + columns) if it is pooled.
 
-    `weight`, `first` and `second` are the sums of weights, of values and of squares. Cells are in groups of
-    `columns`, one for each column. If `moments` is (4, cells + columns), the last columns are those of all
-    groups together, and the fourth row is each mean minus that of all groups. The sums are converted exactly
-    to sums about a float next to the mean, so that a large mean cancels no digits: the error is a few units
-    in the last place. Where the weight is 0, the mean is NaN (or infinite, if the sum of values is not 0),
-    and the fourth row is 0.
+    The sums are converted exactly to sums about a float next to the mean, so that a large mean cancels no
+    digits: the error is a few units in the last place. Where the weight is 0, the mean is NaN (or infinite,
+    if the sum of values is not 0), and the fourth row is 0.
     """
     is_pooled = moments.shape[1] > weight.shape[1]
     if is_pooled:
@@ -200,17 +193,19 @@ def describe_moments(
         mean = sums / total
     centre = np.where(np.isfinite(mean), mean, 0.0)
     # Σ(x − c)² = Σx² − (2c Σx − W c²), and Σ(x − c) = Σx − W c
-    weighed = multiply(weight, weight_low, centre, KEEP)
-    cross = combine(*multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weighed, centre, KEEP), -1)
-    centred = read(*combine(second, second_low, *cross, -1))[0]
-    rest = read(*combine(first, first_low, *weighed, -1))[0]
+    weight_centre = multiply(weight, weight_low, centre, KEEP)
+    products = combine(
+        *multiply(first, first_low, 2.0 * centre, KEEP), *multiply(*weight_centre, centre, KEEP), -1
+    )
+    squares = read(*combine(second, second_low, *products, -1))[0]
+    rest = read(*combine(first, first_low, *weight_centre, -1))[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        scatter = centred - np.where(total != 0, rest * rest / total, 0.0)
-    # centred ≥ rest² / total by Cauchy and Schwarz; only rounding can violate it
+        scatter = squares - np.where(total != 0, rest * rest / total, 0.0)
+    # squares ≥ rest² / total by the inequality of Cauchy and Schwarz; only rounding can violate it
     moments[0], moments[1], moments[2] = total, mean, np.where(total > 0, np.maximum(scatter, 0.0), scatter)
     if is_pooled:
-        location = np.tile(centre[-columns:], len(centre) // columns)
-        rest = read(*combine(first, first_low, *multiply(weight, weight_low, location, KEEP), -1))[0]
+        pooled_mean = np.tile(centre[-columns:], len(centre) // columns)
+        rest = read(*combine(first, first_low, *multiply(weight, weight_low, pooled_mean, KEEP), -1))[0]
         moments[3] = np.where(total != 0, rest / np.where(total != 0, total, 1.0), 0.0)
 
 
@@ -230,11 +225,7 @@ def deposit_sparse(
     groups: int,
     columns: int,
 ) -> tuple[Words, int]:
-    """Settled sums by group of the rows of a sparse matrix (CSR): words (length, groups * columns).
-
-    Rows are multiplied by `weights` (n,), or by 1 if these are empty. Two entries of a row may have the same
-    column: both are added. All numbers must be finite.
-    """
+    """Settled sums by group of the rows of a CSR matrix, times `weights` (n,), or 1 if these are empty."""
     rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     entries = slice(int(indptr[0]), int(indptr[-1]))
     cell = indices[entries] + (group[rows] if group.size else 0 * rows) * columns
@@ -244,11 +235,7 @@ def deposit_sparse(
 def deposit_codes(
     codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
 ) -> tuple[Words, int]:
-    """Settled sums by group of the weights of the rows in each category: words (length, groups * cells).
-
-    A group has cells = offsets[d] cells; cell offsets[j] + c is that of category c of column j. In the codes
-    (n, d), -1 is a missing value. `weights` (n,) must be finite; if empty, each row has the weight 1.
-    """
+    """Settled sums by group of `weights` (n,), or of 1 if these are empty, of the rows in each category."""
     rows, j = np.nonzero(codes >= 0)
     cell = offsets[j] + codes[rows, j] + (group[rows] if group.size else 0 * rows) * offsets[-1]
     amounts = weights[rows] if weights.size else np.ones(len(rows))
@@ -263,17 +250,17 @@ def _sum_by_cell(values: Floats, weights: Floats, cell: Words, cells: int) -> tu
     with np.errstate(over="ignore", under="ignore"):
         amounts = values * weights if weights.size else values
         total = np.abs(amounts).sum()
-    if total < WHOLE and (values == np.trunc(values)).all() and (weights == np.trunc(weights)).all():
+    if total < LARGEST_WHOLE and (values == np.trunc(values)).all() and (weights == np.trunc(weights)).all():
         words = np.bincount(cell, amounts, cells).astype(np.int64)[None]
         return (words, 0) if total < HALF else settle(words, 0)
     bounds = span(values[:, None])[0]
     if not weights.size:
-        return _add_digits(*_digits(values), _window(bounds, 53), cell, cells)
+        return _add_digits(*_split_digits(values), _find_window(bounds, 53), cell, cells)
     bounds = bounds + span(weights[:, None])[0]
-    return _add_digits(*_product_digits(values, weights), _window(bounds, 106), cell, cells)
+    return _add_digits(*_multiply_digits(values, weights), _find_window(bounds, 106), cell, cells)
 
 
-def _cells(values: Floats, group: Words) -> Words:
+def _find_cells(values: Floats, group: Words) -> Words:
     """The cell to which each of (n, m) values is added: group * m + column."""
     n, m = values.shape
     rows = group if group.size else np.zeros(n, dtype=np.int64)
@@ -281,30 +268,30 @@ def _cells(values: Floats, group: Words) -> Words:
     return cell
 
 
-def _window(bounds: Words, bits: int) -> tuple[int, int]:
+def _find_window(bounds: Words, bits: int) -> tuple[int, int]:
     """`low` and the number of words of sums of up to 2**30 numbers with these bounds, of `bits` bits each."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
 
 
-def _digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+def _split_digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
     """The digits of |value| * 2**-exponent, the lowest first, its sign, and the exponent.
 
     One more digit, a zero, makes room for shifts.
     """
-    significand, exponent = _significands(values)
+    significand, exponent = _split_significands(values)
     digits = significand & np.uint64(MASK), significand >> np.uint64(BITS), np.zeros_like(significand)
     return digits, np.sign(values), exponent
 
 
-def _product_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
-    """The same as `_digits` of x * y, exactly."""
-    a, a_exponent = _significands(x)
-    b, b_exponent = _significands(y)
+def _multiply_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+    """The same as `_split_digits` of the exact product x * y."""
+    a, a_exponent = _split_significands(x)
+    b, b_exponent = _split_significands(y)
     return _long_product(a, b), np.sign(x) * np.sign(y), a_exponent + b_exponent
 
 
-def _significands(values: Floats) -> tuple[Digits, Words]:
+def _split_significands(values: Floats) -> tuple[Digits, Words]:
     """Integers below 2**53 and exponents, such that |value| = integer * 2**exponent."""
     fraction, exponent = np.frexp(values)
     return np.ldexp(np.abs(fraction), 53).astype(np.uint64), exponent.astype(np.int64) - 53
@@ -330,9 +317,10 @@ def _add_digits(
     cell: Words,
     cells: int,
 ) -> tuple[Words, int]:
-    """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are those of the integers.
+    """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are the integers' digits.
 
-    `cell` is the index of each number's cell; all arrays have one shape. `window` is what `_window` returns.
+    `cell` is the index of each number's cell; all arrays have one shape. `window` is the result
+    of `_find_window`.
     """
     low, length = window
     words = np.zeros(length * cells, dtype=np.int64)
@@ -379,29 +367,29 @@ def multiply(words: Words, low: int, factors: Floats, keep: int) -> tuple[Words,
     The `keep` highest words of each product are exact. Lower ones, and those below 2**(32 * DEEPEST), are
     dropped (truncation towards zero), unless the factor is 1 or -1.
     """
-    numbers = _integers(words)
+    numbers = _join_words(words)
     ratios = [factor.as_integer_ratio() for factor in factors.tolist()]
     added_low = min((1 - denominator.bit_length() for _, denominator in ratios), default=0) // BITS
     for c, (numerator, denominator) in enumerate(ratios):
         product = (abs(numbers[c] * numerator) << -BITS * added_low) // denominator
         if abs(numerator) != denominator:
             length = -(-product.bit_length() // BITS)
-            cut = BITS * max(0, length - keep, DEEPEST - (low + added_low))
-            product = (product >> cut) << cut
+            dropped = BITS * max(0, length - keep, DEEPEST - (low + added_low))
+            product = (product >> dropped) << dropped
         numbers[c] = -product if (numbers[c] < 0) != (numerator < 0) else product
-    return settle(_words(numbers), low + added_low)
+    return settle(_split_words(numbers), low + added_low)
 
 
-def _integers(words: Words) -> list[int]:
+def _join_words(words: Words) -> list[int]:
     """The integer of each cell, as if `low` were 0."""
     numbers = [0] * words.shape[1]
-    for plane in reversed(words.tolist()):
-        numbers = [(number << BITS) + digit for number, digit in zip(numbers, plane, strict=True)]
+    for digits in reversed(words.tolist()):
+        numbers = [(number << BITS) + digit for number, digit in zip(numbers, digits, strict=True)]
     return numbers
 
 
-def _words(numbers: list[int]) -> Words:
-    """The inverse of `_integers`."""
+def _split_words(numbers: list[int]) -> Words:
+    """The inverse of `_join_words`."""
     length = max((number.bit_length() for number in numbers), default=0) // BITS + 1
     size = length * BITS // 8
     digits = b"".join((number % (1 << 8 * size)).to_bytes(size, "little") for number in numbers)
@@ -417,9 +405,11 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     rounded twice, and the remainders of numbers below about 2**-968 lose further bits.
     """
     negative = words[-1] < 0
-    digits = _magnitudes(words, negative)
+    digits = _find_magnitudes(words, negative)
+    # `top` is the index of the highest digit that is not 0. It and the four below it, a to e, are read;
+    # `has_more` is whether any digit below these is not 0.
     top = len(words) - 1 - np.argmax(digits[::-1] != 0, axis=0)
-    lost = (np.argmax(digits != 0, axis=0) < top - 4) & digits.any(axis=0)
+    has_more = (np.argmax(digits != 0, axis=0) < top - 4) & digits.any(axis=0)
     padded = np.concatenate([np.zeros((4, words.shape[1]), dtype=np.uint64), digits])
     a, b, c, d, e = (np.take_along_axis(padded, top[None] + k, axis=0)[0] for k in (4, 3, 2, 1, 0))
     size = np.frexp(a.astype(np.float64))[1]
@@ -427,8 +417,8 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     back, bits = np.uint64(BITS) - shift, np.uint64(BITS)
     upper = (((a << bits) | b) << shift) | (c >> back)  # the first 64 bits of the number …
     lower = (((c << bits) | d) << shift) | (e >> back)  # … and the 64 after them
-    high = (upper | ((lower != 0) | lost)).astype(np.float64)
-    tail = (upper & np.uint64(2047)).astype(np.float64)
+    high = (upper | ((lower != 0) | has_more)).astype(np.float64)  # the last bit only decides ties
+    tail = (upper & np.uint64(2047)).astype(np.float64)  # the lowest 11 bits: float64 keeps 53 of the 64
     tail -= np.where(high == (upper & ~np.uint64(2047)).astype(np.float64), 0.0, 2048.0)
     exponent = BITS * (low + top - 2) + size
     sign = np.where(negative, -1.0, 1.0)
@@ -438,13 +428,13 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     return value, np.where(np.isfinite(value), rest, 0.0)
 
 
-def _magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
+def _find_magnitudes(words: Words, negative: NDArray[np.bool_]) -> Digits:
     """The digits of the absolute values of settled words, the lowest first."""
     sign = np.where(negative, -1, 1)
     digits = np.empty(words.shape, dtype=np.uint64)
     borrow = np.zeros(words.shape[1], dtype=np.int64)
-    for j, plane in enumerate(words):
-        digit = sign * plane - borrow
+    for j, word in enumerate(words):
+        digit = sign * word - borrow
         borrow = (digit < 0).astype(np.int64)
         digits[j] = digit & MASK
     return digits

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from tamis.arrays import Array
 from tamis.basis.placement import Placement, Range
-from tamis.inputs import refuse_empty_array
+from tamis.inputs import read_table, refuse_empty_array
 from tamis.tables import Table, runs
 
 Functions = dict[str, Any]  # a description of functions, of types that a file can hold
@@ -30,7 +30,7 @@ _CELLS = 1 << 15  # input values that are expanded at a time, few enough for the
 class BasisState:
     """The ranges of the columns, and the functions that follow from them."""
 
-    span: Range
+    ranges: Range
     functions: Functions
 
 
@@ -97,7 +97,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             [*([BIAS] if functions["bias"] else []), *self._name_functions(functions, names)], dtype=object
         )
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
         """Describe the functions that follow from the parameters, the rows (n, d) and the ranges.
 
         A subclass returns the same keys for all parameters. One of them is "bias": whether a column of ones
@@ -115,20 +115,20 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _learn(self, X: object, fresh: bool) -> Self:
         """Learn from rows; with `fresh`, forget the ranges of those learned before."""
-        table, values = _read(X) if fresh else self._read_next(X)
-        span = Range.of(values)
+        table, values = _read_rows(X) if fresh else self._read_next(X)
+        ranges = Range.of(values)
         if not fresh:
-            span = self._require_state().span + span
-        span.refuse_overflow(table.describe)
-        functions = self.define_functions(values, span)
+            ranges = self._require_state().ranges + ranges
+        ranges.refuse_overflow(table.describe)
+        functions = self.define_functions(values, ranges)
         if fresh:
             validate_data(self, X, reset=True, skip_check_array=True)
-        self._state = BasisState(span, functions)
+        self._state = BasisState(ranges, functions)
         return self
 
     def _read_next(self, X: object) -> tuple[Table, Array]:
         """Read further rows of the columns that were learned, matched by name if both have names."""
-        table, values = _read(X)
+        table, values = _read_rows(X)
         known = list(getattr(self, "feature_names_in_", ()))
         names = list(table.names or ())
         if known != names and len(known) == len(names) and set(known) == set(names):
@@ -152,23 +152,23 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         state = self._require_state()
         names = getattr(self, "feature_names_in_", None)
         return {
-            "low": state.span.low,
-            "high": state.span.high,
+            "low": state.ranges.low,
+            "high": state.ranges.high,
             "plan": state.functions,  # the name in files
             "names": None if names is None else names.tolist(),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Restore the state that `describe_state` returned; raise TypeError if it is not of this class."""
-        span, functions = Range(state["low"], state["high"]), state["plan"]
-        if not isinstance(functions, dict) or span.low.shape != span.high.shape or span.low.ndim != 1:
+        ranges, functions = Range(state["low"], state["high"]), state["plan"]
+        if not isinstance(functions, dict) or ranges.low.shape != ranges.high.shape or ranges.low.ndim != 1:
             raise TypeError("the state holds no ranges of columns")
-        if functions.keys() != type(self)().define_functions(span.low[None], span).keys():
+        if functions.keys() != type(self)().define_functions(ranges.low[None], ranges).keys():
             raise TypeError("the state describes functions of another class")
-        self.n_features_in_ = len(span.low)
+        self.n_features_in_ = len(ranges.low)
         if state["names"] is not None:
             self.feature_names_in_ = np.array(state["names"], dtype=object)
-        self._state = BasisState(span, functions)
+        self._state = BasisState(ranges, functions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -198,18 +198,14 @@ class CentredBasis(Basis):
         return widths
 
 
-def _read(X: object) -> tuple[Table, Array]:
+def _read_rows(X: object) -> tuple[Table, Array]:
     """Read dense rows of finite numbers; raise for the first other value, naming its column."""
-    if hasattr(X, "tocsr"):
-        raise TypeError(
-            f"Sparse data was passed: got a {type(X).__name__}, expected dense rows: call .toarray()"
-        )
-    table = Table.of(X)
+    table = read_table(X, sparse=False)
     refuse_empty_array(table)
     values = table.numbers()
-    broken = ~np.isfinite(values)
-    if broken.any():
-        row, column = np.argwhere(broken)[0].tolist()
+    is_invalid = ~np.isfinite(values)
+    if is_invalid.any():
+        row, column = np.argwhere(is_invalid)[0].tolist()
         raise ValueError(
             f"Input X contains NaN or infinity: got {values[row, column]:g} in row {row} of "
             f"{table.describe(column)}, expected finite numbers: drop or fill those rows"

@@ -41,11 +41,11 @@ class FourierBasis(Basis):
         period: Array = self._require_state().functions["period"]
         return period
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
-        columns = len(span.low)
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
+        columns = len(ranges.low)
         if self.period is None:
-            span = span.widen_constants()
-            period = span.high - span.low
+            ranges = ranges.widen_constants()
+            period = ranges.high - ranges.low
         else:
             period = check_positive("period", self.period)
             if period.shape not in ((), (columns,)):

@@ -44,8 +44,8 @@ class GaussianBasis(CentredBasis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
-        columns = len(span.low)
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
+        columns = len(ranges.low)
         bias = bool(self.include_bias)
         centres = check_finite("centres", self.centres)
         if columns > 1 and centres.ndim == 2:
@@ -55,15 +55,17 @@ class GaussianBasis(CentredBasis):
                     "for a radial basis"
                 )
             width = (
-                _measure_spacing(centres, span) if self.width is None else check_positive("width", self.width)
+                _measure_spacing(centres, ranges)
+                if self.width is None
+                else check_positive("width", self.width)
             )
             return {
                 "centres": centres.copy(),
                 "widths": broadcast("width", width, centres.shape).copy(),
                 "bias": bias,
             }
-        places = place_functions("centres", self.centres, self.placed, values, span)
-        return {"centres": places, "widths": choose_widths(self.width, places, span), "bias": bias}
+        places = place_functions("centres", self.centres, self.placed, values, ranges)
+        return {"centres": places, "widths": choose_widths(self.width, places, ranges), "bias": bias}
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         centres, widths = functions["centres"], functions["widths"]
@@ -80,25 +82,25 @@ class GaussianBasis(CentredBasis):
     def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
         centres = functions["centres"]
         if isinstance(centres, list):
-            for name, each in zip(names, centres, strict=True):
-                yield from (f"{name} near {place}" for place in format_numbers(each))
+            for name, places in zip(names, centres, strict=True):
+                yield from (f"{name} near {place}" for place in format_numbers(places))
         else:
-            coordinates = [
-                dict(zip(each.tolist(), format_numbers(each), strict=True))
-                for each in map(np.unique, centres.T)
+            texts = [
+                dict(zip(places.tolist(), format_numbers(places), strict=True))
+                for places in map(np.unique, centres.T)
             ]
             for row in centres.tolist():
-                yield f"near ({', '.join(known[x] for known, x in zip(coordinates, row, strict=True))})"
+                yield f"near ({', '.join(text[x] for text, x in zip(texts, row, strict=True))})"
 
 
-def _measure_spacing(centres: Array, span: Range) -> Array:
+def _measure_spacing(centres: Array, ranges: Range) -> Array:
     """Return the distance of each centre (k, d) to the nearest other one (k, 1).
 
     For a single centre it is the length of the longest range.
     """
     if len(centres) == 1:
-        span = span.widen_constants()
-        return np.array([[np.max(span.high - span.low)]])
+        ranges = ranges.widen_constants()
+        return np.array([[np.max(ranges.high - ranges.low)]])
     distances = np.linalg.norm(centres[:, None] - centres, axis=2)
     np.fill_diagonal(distances, np.inf)
     nearest = distances.min(axis=1)

@@ -13,8 +13,8 @@ from tamis.arrays import Array
 Placement = Literal["evenly", "quantiles"]
 
 # A column counts as constant if its range is at most this fraction of its largest magnitude.
-_NOISE = 64 * np.finfo(np.float64).eps
-_DIGITS = range(3, 18)  # the numbers of digits to try; 17 digits distinguish any two numbers
+_ROUNDING = 64 * np.finfo(np.float64).eps
+_DIGITS = range(3, 18)  # the numbers of digits to try; 17 digits distinguish any two floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,12 @@ class Range:
 
         It has the length 1, or 2⁻³⁰ times the magnitude of the value if that is more.
 
-        >>> span = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen_constants()
-        >>> span.low.tolist(), span.high.tolist()
+        >>> ranges = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen_constants()
+        >>> ranges.low.tolist(), ranges.high.tolist()
         ([2.5, 0.0], [3.5, 2.0])
         """
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        constant = self.high - self.low <= _NOISE * size
+        constant = self.high - self.low <= _ROUNDING * size
         half = np.where(constant, np.maximum(0.5, size * 2.0**-31), 0.0)
         return Range(self.low - half, self.high + half)
 
@@ -63,14 +63,14 @@ class Range:
 
 
 def place_functions(
-    what: str, given: object, placed: Placement, values: Array, span: Range, least: int = 1
+    what: str, given: object, placed: Placement, values: Array, ranges: Range, least: int = 1
 ) -> list[Array]:
     """Return the places of each column's functions (k,).
 
     `given` is an array of places, or the number of places; a number of places is chosen from the rows
-    `values` (n, d) or their ranges `span`, as `placed` says. Equal places, such as quantiles of a column with
-    ties, become one place. If fewer than `least` are left, places are chosen evenly. `what` is the
-    parameter's name in error messages.
+    `values` (n, d) or their ranges, as `placed` says. Equal places, such as quantiles of a column with ties,
+    become one place. If fewer than `least` are left, places are chosen evenly. `what` is the parameter's name
+    in error messages.
 
     >>> rows = np.array([[0.0], [1.0], [1.0], [4.0]])
     >>> [
@@ -80,13 +80,13 @@ def place_functions(
     [[0.0, 2.0, 4.0], [0.0, 1.0, 4.0]]
     """
     if not isinstance(given, Integral):
-        return _read_places(what, given, len(span.low), least)
+        return _read_places(what, given, len(ranges.low), least)
     count = check_integer(what, given, least)
     check_choice("placed", placed, ("evenly", "quantiles"))
-    span = span.widen_constants()
+    ranges = ranges.widen_constants()
     levels = np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])
     columns = []
-    for j, (low, high) in enumerate(zip(span.low, span.high, strict=True)):
+    for j, (low, high) in enumerate(zip(ranges.low, ranges.high, strict=True)):
         places = np.unique(np.quantile(values[:, j], levels)) if placed == "quantiles" else None
         if places is None or len(places) < least:
             places = np.unique(low + levels * (high - low))
@@ -105,22 +105,23 @@ def _read_places(what: str, given: Any, columns: int, least: int) -> list[Array]
     if len(places) < least:
         raise ValueError(f"got {len(places)} {what}, expected at least {least}")
     by_column = [places.copy() if places.ndim == 1 else places[:, j].copy() for j in range(columns)]
-    if any(len(np.unique(each)) < len(each) for each in by_column):
+    if any(len(np.unique(column)) < len(column) for column in by_column):
         raise ValueError(f"got {what} with two equal places, expected distinct ones: drop one of them")
     return by_column
 
 
-def choose_widths(given: object, centres: list[Array], span: Range) -> list[Array]:
+def choose_widths(given: object, centres: list[Array], ranges: Range) -> list[Array]:
     """Return the widths of each column's functions (k,): as given, or from the spacing of the centres."""
-    span = span.widen_constants()
+    ranges = ranges.widen_constants()
     if given is None:
         return [
-            _compute_spacing(each, float(size))
-            for each, size in zip(centres, span.high - span.low, strict=True)
+            _compute_spacing(places, float(size))
+            for places, size in zip(centres, ranges.high - ranges.low, strict=True)
         ]
     width = check_positive("width", given)
     return [
-        broadcast("width", width, (len(each), len(centres)))[:, j].copy() for j, each in enumerate(centres)
+        broadcast("width", width, (len(places), len(centres)))[:, j].copy()
+        for j, places in enumerate(centres)
     ]
 
 
@@ -175,7 +176,7 @@ def check_integer(what: str, given: object, least: int) -> int:
 
 def check_choice(what: str, given: object, known: tuple[object, ...]) -> None:
     """Raise for a value that is not one of the known ones."""
-    if not any(given is each or (isinstance(given, str) and given == each) for each in known):
+    if not any(given is value or (isinstance(given, str) and given == value) for value in known):
         raise ValueError(f"got {what}={given!r}, expected one of {', '.join(map(repr, known))}")
 
 

@@ -13,7 +13,7 @@ from tamis.basis.base import Basis, Functions
 from tamis.basis.placement import Range, check_finite, check_integer
 
 _CHUNK = 4096  # array elements that `_iterate_pairs` converts at a time
-_MOST = 1_000_000  # the largest number of functions that is accepted: a thousand rows of them are 8 GB
+_MAX_FUNCTIONS = 1_000_000  # more are refused: a thousand rows of this many are 8 GB
 
 
 @dataclass(eq=False, repr=False)
@@ -70,27 +70,28 @@ class PolynomialBasis(Basis):
         width: Array = self._require_state().functions["width"]
         return width
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
-        centre, width = self._choose_scale(span)
-        self._refuse_many(len(centre), check_integer("degree", self.degree, 1))
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
+        centre, width = self._choose_scale(ranges)
+        degree = check_integer("degree", self.degree, 1)
+        self._refuse_too_many(len(centre), degree)
         return {
             "centre": centre,
             "width": width,
-            "degree": check_integer("degree", self.degree, 1),
+            "degree": degree,
             "interactions": bool(self.interactions),
             "bias": bool(self.include_bias),
         }
 
-    def _refuse_many(self, columns: int, degree: int) -> None:
+    def _refuse_too_many(self, columns: int, degree: int) -> None:
         count = comb(columns + degree, degree) - 1 if self.interactions else columns * degree
-        if count > _MOST:
+        if count > _MAX_FUNCTIONS:
             raise ValueError(
                 f"got degree={degree} for {columns} columns, which makes {count:,} functions, expected at "
-                f"most {_MOST:,}: lower the degree, or set interactions=False"
+                f"most {_MAX_FUNCTIONS:,}: lower the degree, or set interactions=False"
             )
 
-    def _choose_scale(self, span: Range) -> tuple[Array, Array]:
-        columns = len(span.low)
+    def _choose_scale(self, ranges: Range) -> tuple[Array, Array]:
+        columns = len(ranges.low)
         scale: object = self.scale
         if scale is None:
             return np.zeros(columns), np.ones(columns)
@@ -107,9 +108,9 @@ class PolynomialBasis(Basis):
             raise ValueError(
                 f"got scale={scale!r}, expected 'range', (centre, half-width), or None for no scaling"
             )
-        span = span.widen_constants()
-        half = 0.5 * (span.high - span.low)
-        return span.low + half, half
+        ranges = ranges.widen_constants()
+        half = 0.5 * (ranges.high - ranges.low)
+        return ranges.low + half, half
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
         earlier, column = _list_factors(functions, values.shape[1])
@@ -124,8 +125,8 @@ class PolynomialBasis(Basis):
         powers: list[tuple[tuple[int, int], ...]] = []  # of each function: (column, power), …
         for before, j in _iterate_pairs(*_list_factors(functions, len(names))):
             *others, (last, power) = powers[before] if before >= 0 else ((-1, 0),)
-            own = (*others, (j, power + 1)) if last == j else (*others, (last, power), (j, 1))
-            powers.append(tuple(pair for pair in own if pair[1]))
+            product = (*others, (j, power + 1)) if last == j else (*others, (last, power), (j, 1))
+            powers.append(tuple(pair for pair in product if pair[1]))
             yield " ".join(names[k] if n == 1 else f"{names[k]}^{n}" for k, n in powers[-1])
 
 
@@ -146,15 +147,15 @@ def _list_factors(functions: Functions, columns: int) -> tuple[NDArray[np.int64]
     for _ in range(degree - 1):
         last = column[-1]
         repeats = columns - last
-        within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        offset = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         places.append(start + np.repeat(np.arange(len(last)), repeats))
-        column.append(np.repeat(last, repeats) + within)
+        column.append(np.repeat(last, repeats) + offset)
         start += len(last)
     return np.concatenate(places), np.concatenate(column)
 
 
-def _iterate_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _iterate_pairs(first: NDArray[np.int64], second: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield pairs of elements of two arrays as Python integers; few of them are in memory at a time."""
-    for start in range(0, len(one), _CHUNK):
+    for start in range(0, len(first), _CHUNK):
         chunk = slice(start, start + _CHUNK)
-        yield from zip(one[chunk].tolist(), other[chunk].tolist(), strict=True)
+        yield from zip(first[chunk].tolist(), second[chunk].tolist(), strict=True)

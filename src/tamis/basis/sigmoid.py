@@ -31,9 +31,9 @@ class SigmoidBasis(CentredBasis):
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
-        centres = place_functions("centres", self.centres, self.placed, values, span)
-        widths = choose_widths(self.width, centres, span)
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
+        centres = place_functions("centres", self.centres, self.placed, values, ranges)
+        widths = choose_widths(self.width, centres, ranges)
         return {"centres": centres, "widths": widths, "bias": bool(self.include_bias)}
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
@@ -42,5 +42,5 @@ class SigmoidBasis(CentredBasis):
                 yield expit((values[:, j, None] - c) / s)
 
     def _name_functions(self, functions: Functions, names: list[str]) -> Iterator[str]:
-        for name, each in zip(names, functions["centres"], strict=True):
-            yield from (f"{name} above {place}" for place in format_numbers(each))
+        for name, places in zip(names, functions["centres"], strict=True):
+            yield from (f"{name} above {place}" for place in format_numbers(places))

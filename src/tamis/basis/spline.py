@@ -51,16 +51,16 @@ class SplineBasis(Basis):
         knots: list[Array] = self._require_state().functions["knots"]
         return knots
 
-    def define_functions(self, values: Array, span: Range) -> Functions:
+    def define_functions(self, values: Array, ranges: Range) -> Functions:
         degree = check_integer("degree", self.degree, 0)
         check_choice("extrapolation", self.extrapolation, ("constant", "linear", "periodic"))
-        knots = place_functions("knots", self.knots, self.placed, values, span, least=2)
-        for each in knots:
-            if (np.diff(each) <= 0).any():
-                raise ValueError(f"got knots {each.tolist()}, expected ascending numbers: sort them")
-            if self.extrapolation == "periodic" and len(each) <= degree:
+        knots = place_functions("knots", self.knots, self.placed, values, ranges, least=2)
+        for places in knots:
+            if (np.diff(places) <= 0).any():
+                raise ValueError(f"got knots {places.tolist()}, expected ascending numbers: sort them")
+            if self.extrapolation == "periodic" and len(places) <= degree:
                 raise ValueError(
-                    f"got {len(each)} knots for periodic splines of degree {degree}, expected at least "
+                    f"got {len(places)} knots for periodic splines of degree {degree}, expected at least "
                     f"{degree + 1}: add knots, or lower the degree"
                 )
         functions: Functions = {
@@ -70,7 +70,7 @@ class SplineBasis(Basis):
             "all": bool(self.include_bias),  # whether the last function of each column is kept
             "bias": False,  # the functions sum to the column of ones
         }
-        if any(_count_functions(functions, each) == 0 for each in knots):
+        if any(_count_functions(functions, places) == 0 for places in knots):
             raise ValueError(
                 f"got {min(map(len, knots))} knots and degree={degree}, which make only a constant function, "
                 "expected two or more functions: add knots, raise the degree, or set include_bias"
@@ -98,13 +98,13 @@ def _evaluate(functions: Functions, knots: Array, x: Array) -> Array:
     degree, low, high = functions["degree"], knots[0], knots[-1]
     if functions["extrapolation"] == "periodic":
         period = high - low
-        beyond = np.r_[knots[-(degree + 1) : -1] - period, knots, knots[1 : degree + 1] + period]
+        all_knots = np.r_[knots[-(degree + 1) : -1] - period, knots, knots[1 : degree + 1] + period]
         coefficients = np.eye(len(knots) - 1)
-        curves = BSpline(beyond, np.concatenate([coefficients, coefficients[:degree]]), degree)
+        curves = BSpline(all_knots, np.concatenate([coefficients, coefficients[:degree]]), degree)
         return np.asarray(curves(np.minimum(low + np.remainder(x - low, period), high)))
     steps = np.arange(1, degree + 1)
-    beyond = np.r_[low - (knots[1] - low) * steps[::-1], knots, high + (high - knots[-2]) * steps]
-    curves = BSpline(beyond, np.eye(len(knots) - 1 + degree), degree)
+    all_knots = np.r_[low - (knots[1] - low) * steps[::-1], knots, high + (high - knots[-2]) * steps]
+    curves = BSpline(all_knots, np.eye(len(knots) - 1 + degree), degree)
     inside = np.clip(x, low, high)
     splines = np.asarray(curves(inside))
     outside = np.flatnonzero(inside != x)

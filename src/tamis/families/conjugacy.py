@@ -2,9 +2,9 @@
 
 p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
 normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
-parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential
-families, 1979). Any such family of one column can be a column of naive Bayes or of a
-mixture: see `tamis.models.generative.family_columns`.
+parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families,
+1979). Any such family of one column can be a column of naive Bayes or of a mixture: see
+`tamis.models.generative.family_columns`.
 """
 
 from abc import abstractmethod
@@ -70,7 +70,7 @@ class ConjugateFamily(Family):
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
         """A prior's weight and total: `strength` pseudo-observations with the mean of all observations.
 
-        `weight` and `total` are those of all classes together. Half an event is added to the total of counts,
+        `weight` and `total` are the sums over all classes. Half an event is added to the total of counts,
         so that a count above 0 is possible even if all were 0. Where the mean is not above 0, that of this
         member is used.
         """

@@ -1,9 +1,9 @@
 """Log-probabilities of Poisson counts, and their means, accurate to nearly all digits at any size.
 
 x log λ − λ − log x! is a small difference of large numbers. It equals −(s(x) + deviance(x, λ)), a sum of two
-terms of one sign, where s(x) = log x! − x log x + x
-(Loader 2000, "Fast and accurate computation of binomial probabilities"). Binomial and multinomial counts are
-Poisson counts given their sum, so these functions serve them, too.
+terms of one sign, where s(x) = log x! − x log x + x is `factorial_remainder` (Loader 2000, "Fast and accurate
+computation of binomial probabilities"). Binomial and multinomial counts are Poisson counts given their sum,
+so these functions serve them, too.
 """
 
 import math
@@ -65,12 +65,13 @@ def expect_over_counts(
         log_p = log_mass(x)
         return np.asarray(np.exp(log_p) * function(log_p))
 
-    last = mean + 12.0 * deviation + 45.0 * tail
+    last = mean + 12.0 * deviation + 45.0 * tail  # the probability of larger counts is about e⁻⁴⁵ or less
     first = max(0.0, np.floor(mean - 12.0 * deviation))
     total = float(term(np.arange(first, min(last, first + _SUMMED_SPAN) + 1.0)).sum())
     start = first + _SUMMED_SPAN + 0.5
     if last <= start:
         return total
+    # The formula's first correction is f′(start) / 24, where a difference is used for the derivative.
     total += float(term(np.array([start + 0.5]))[0] - term(np.array([start - 0.5]))[0]) / 24.0
     edges = [start]
     while edges[-1] < last:
@@ -118,7 +119,9 @@ def _expand_in_moments(mean: Array, probability: Array) -> Array:
     """
     m = np.minimum(mean, 1e15)  # above, all terms but the first are below 1e-15, and would overflow
     variance = m * (1.0 - probability)
-    cumulants = [variance * np.polyval(polynomial, probability) for polynomial in _cumulants()]  # κ₂, κ₃, …
+    cumulants = [
+        variance * np.polyval(polynomial, probability) for polynomial in _list_cumulants()
+    ]  # κ₂, κ₃, …
     moments = [np.ones_like(m), np.zeros_like(m)]
     series = np.zeros_like(m)
     for k in range(2, _HIGHEST_MOMENT + 1):
@@ -128,7 +131,7 @@ def _expand_in_moments(mean: Array, probability: Array) -> Array:
     return -(factorial_remainder(mean) + series)
 
 
-def _cumulants() -> list[list[int]]:
+def _list_cumulants() -> list[list[int]]:
     """Coefficients of polynomials R₂, R₃, …, highest power first, which give the cumulants.
 
     These are κₖ = np(1 − p) Rₖ(p) of a binomial count, and λRₖ(0) of a Poisson count. From

@@ -25,7 +25,7 @@ class Batched:
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The shape of the batch: that of the first parameter, unless a subclass says otherwise."""
+        """The shape of the batch: the shape of the first parameter, unless a subclass overrides this."""
         first_field, *_ = fields(self)  # type: ignore[arg-type]  # each subclass is a dataclass
         parameter: Array = getattr(self, first_field.name)
         return parameter.shape
@@ -91,7 +91,7 @@ class Family(Batched, ABC):
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draw an array (*shape, *event); the shape ends with that of the batch."""
+        """Draw an array (*shape, *event); the shape ends with the batch's shape."""
 
     def mean_log_base(self) -> Array:
         """E[log h(x)] (*batch,), here of a family whose h does not depend on x."""

@@ -10,10 +10,9 @@ from tamis.arrays import Array, floats, is_frame, to_numpy
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.family import check_statistic, freeze_parameter, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
-from tamis.families.stirling import log1p_gap
+from tamis.families.stirling import LOG_2PI, log1p_gap
 from tamis.stats import Moments
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
 _MIN_VARIANCE = 1e-300  # columns of no larger variance count as constant; larger variances have an inverse
 
 
@@ -35,7 +34,7 @@ class Gaussian(ConjugateFamily):
     """
 
     discrete: ClassVar[bool] = False
-    log_base_constant: ClassVar[float] = -0.5 * _LOG_2PI
+    log_base_constant: ClassVar[float] = -0.5 * LOG_2PI
 
     mean: Array  # batch
     variance: Array  # batch
@@ -81,7 +80,7 @@ class Gaussian(ConjugateFamily):
 
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
         shape, scale = 1.0 + 0.5 * weight, 0.5 * _scatter_of(weight, total)
-        return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (_LOG_2PI - np.log(weight)))
+        return np.asarray(log_gamma_normalizer(shape, scale) + 0.5 * (LOG_2PI - np.log(weight)))
 
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         n = np.where(weight > 0, weight, 1.0)
@@ -93,6 +92,7 @@ class Gaussian(ConjugateFamily):
         return np.asarray(ratio - 0.5 * np.log1p(weight / prior_weight))
 
     def prior_mode(self, weight: Array, total: Array) -> Self:
+        # The density of (μ, σ²) at μ = m is proportional to σ^−(ν + 5) exp(−scatter / (2σ²)).
         return type(self)(total[..., 0] / weight, _scatter_of(weight, total) / (weight + 5.0))
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
@@ -122,10 +122,10 @@ class Gaussian(ConjugateFamily):
         inside = self.supports(x)
         with np.errstate(over="ignore"):  # where the square overflows, the density is 0
             square = ((np.where(inside, floats(x, "x"), 0.0) - self.mean) / np.sqrt(self.variance)) ** 2
-        return np.where(inside, -0.5 * (_LOG_2PI + np.log(self.variance) + square), -np.inf)
+        return np.where(inside, -0.5 * (LOG_2PI + np.log(self.variance) + square), -np.inf)
 
     def entropy(self) -> Array:
-        return np.asarray(0.5 * (1.0 + _LOG_2PI + np.log(self.variance)))
+        return np.asarray(0.5 * (1.0 + LOG_2PI + np.log(self.variance)))
 
     def _kl(self, other: Self) -> Array:
         ratio = log1p_gap((self.variance - other.variance) / other.variance)

@@ -17,13 +17,11 @@ from tamis.families.gaussian import (
     refuse_unless_gaussian,
     variance_of,
 )
-from tamis.families.stirling import log1p_gap
+from tamis.families.stirling import LOG_2PI, log1p_gap
 from tamis.linalg import Cholesky, symmetrize
 from tamis.stats import Moments
 
 Form = Literal["full", "diagonal", "spherical"]
-
-_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +99,7 @@ class MultivariateGaussian(Family):
         return self._join_terms(self._check_vectors(x), 0.0)
 
     def log_base(self, x: ArrayLike) -> Array:
-        return np.where(self.supports(x), -0.5 * self.dimension * _LOG_2PI, -np.inf)
+        return np.where(self.supports(x), -0.5 * self.dimension * LOG_2PI, -np.inf)
 
     def log_partition(self, natural: ArrayLike) -> Array:
         first, second = self._split_terms(floats(natural, "natural"))
@@ -146,7 +144,7 @@ class MultivariateGaussian(Family):
         return np.asarray(self.mean + step)
 
     def mean_log_base(self) -> Array:
-        return np.full(self.batch, -0.5 * self.dimension * _LOG_2PI)
+        return np.full(self.batch, -0.5 * self.dimension * LOG_2PI)
 
     def log_density(self, x: ArrayLike) -> Array:
         inside = self.supports(x)
@@ -154,11 +152,11 @@ class MultivariateGaussian(Family):
             step = np.where(inside[..., None], self._check_vectors(x), 0.0) - self.mean
             whitened = step / np.sqrt(self._variance) if self._factor is None else self._factor.whiten(step)
             square = np.square(whitened).sum(axis=-1)
-        constant = self.dimension * _LOG_2PI + self._log_determinant
+        constant = self.dimension * LOG_2PI + self._log_determinant
         return np.where(inside, -0.5 * (constant + square), -np.inf)
 
     def entropy(self) -> Array:
-        return np.asarray(0.5 * (self.dimension * (1.0 + _LOG_2PI) + self._log_determinant))
+        return np.asarray(0.5 * (self.dimension * (1.0 + LOG_2PI) + self._log_determinant))
 
     def _kl(self, other: Self) -> Array:
         """Half of |L₂⁻¹(μ₁ − μ₂)|² + Σ(m² − 1 − log m²) on the diagonal of M = L₂⁻¹L₁ + Σm² below it."""
@@ -245,7 +243,7 @@ class MultivariateGaussian(Family):
         return np.concatenate([first, squares], axis=-1)
 
     def _split_terms(self, terms: Array) -> tuple[Array, Array]:
-        """Split (..., k) into the part of x (..., d) and that of the squares.
+        """Split (..., k) into the part of x (..., d) and the part of the squares.
 
         The latter is (..., d, d) in the full form, (..., d) in the diagonal and (..., 1) in the spherical
         form.

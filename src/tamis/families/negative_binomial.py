@@ -121,6 +121,6 @@ class NegativeBinomial(ProbabilityFamily):
 def _log_mass(count: Array, size: Array, probability: Array) -> Array:
     """log p(count), also for fractional counts, over which `expect_over_counts` integrates."""
     p = probability
-    step = size * (1.0 - p) - count * p
+    step = size * (1.0 - p) - count * p  # size − (size + count) p
     loss = deviance(size, (size + count) * p, step) + deviance(count, (size + count) * (1.0 - p), -step)
     return np.asarray(remainder(size + count) - remainder(size) - factorial_remainder(count) - loss)

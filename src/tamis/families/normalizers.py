@@ -19,10 +19,10 @@ def log_gamma_normalizer(shape: Array, rate: Array) -> Array:
 
 def log_gamma_ratio(shape: Array, rate: Array, events: Array, time: Array) -> Array:
     """log_gamma_normalizer(shape + events, rate + time) − log_gamma_normalizer(shape, rate)."""
-    posterior = (shape + events) / (rate + time)
-    step = (shape * time - rate * events) / (rate + time)
-    likelihood = events * np.log(posterior) - time * posterior
-    loss = deviance(shape, rate * posterior, step)
+    mean = (shape + events) / (rate + time)  # of the posterior
+    step = (shape * time - rate * events) / (rate + time)  # shape − rate · mean
+    likelihood = events * np.log(mean) - time * mean
+    loss = deviance(shape, rate * mean, step)
     return np.asarray(likelihood - loss + (remainder(shape + events) - remainder(shape)))
 
 
@@ -36,7 +36,7 @@ def log_dirichlet_ratio(concentration: Array, counts: Array) -> Array:
     """log_dirichlet_normalizer(concentration + counts) − log_dirichlet_normalizer(concentration)."""
     strength, weight = concentration.sum(axis=-1, keepdims=True), counts.sum(axis=-1, keepdims=True)
     posterior, total = concentration + counts, strength + weight
-    step = concentration * (weight / total) - strength * (counts / total)
+    step = concentration * (weight / total) - strength * (counts / total)  # as `deviance` takes it
     with np.errstate(over="ignore"):
         likelihood = -counts * np.log1p(np.where(counts != 0, sum_of_others(posterior) / posterior, 0.0))
     loss = deviance(concentration, posterior * (strength / total), step)

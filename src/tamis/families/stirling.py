@@ -11,7 +11,7 @@ from scipy import special
 
 from tamis.arrays import Array
 
-_LOG_2PI = float(np.log(2.0 * np.pi))
+LOG_2PI = float(np.log(2.0 * np.pi))
 
 # For x ≥ _LARGE, Stirling's series is used, with these coefficients of 1/x, 1/x³, …: the first omitted term
 # is below 7e-16. _SLOPE are the coefficients of its derivative, of 1/x², 1/x⁴, …
@@ -30,7 +30,7 @@ def remainder(x: Array) -> Array:
     """
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_2PI - np.log(large)) + _series(_STIRLING, 1.0 / large) / large
+    far = 0.5 * (LOG_2PI - np.log(large)) + _series(_STIRLING, 1.0 / large) / large
     near = special.gammaln(small) - small * np.log(small) + small
     return np.where(x >= _LARGE, far, near)
 
@@ -39,7 +39,7 @@ def factorial_remainder(x: Array) -> Array:
     """log x! − x log x + x for x ≥ 0: about ½ log(2πx), and 0 at 0."""
     large = np.maximum(x, _LARGE)
     small = np.minimum(x, _LARGE)
-    far = 0.5 * (_LOG_2PI + np.log(large)) + _series(_STIRLING, 1.0 / large) / large
+    far = 0.5 * (LOG_2PI + np.log(large)) + _series(_STIRLING, 1.0 / large) / large
     near = special.gammaln(small + 1.0) - special.xlogy(small, small) + small
     return np.where(x >= _LARGE, far, near)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.arrays import Array
+from tamis.arrays import Array, refuse_unless_one_per_row
 from tamis.plots import canvas
 from tamis.stats import Keys
 from tamis.tables import Table
@@ -128,8 +128,8 @@ class BoundaryDisplay:
         """Draw lines where a class is as probable as the best of the others."""
         k = len(self.classes)
         logs = np.maximum(self.log_probabilities, -1e6)
-        for one in range(k if k > 2 else k - 1):
-            difference = logs[..., one] - np.delete(logs, one, axis=-1).max(axis=-1)
+        for c in range(k if k > 2 else k - 1):
+            difference = logs[..., c] - np.delete(logs, c, axis=-1).max(axis=-1)
             if difference.min() < 0 < difference.max():
                 ax.contour(
                     self.x, self.y, difference, levels=[0.0], colors=[canvas.DARK], linewidths=1.4, zorder=2
@@ -147,10 +147,10 @@ class BoundaryDisplay:
                 label=label,
             )
         for k, name in enumerate(self.classes):
-            is_own = group == k
-            if is_own.any():
-                own = {"color": canvas.choose_colour(k), "marker": canvas.choose_marker(k), **options}
-                ax.scatter(*self.rows[is_own].T, **own, label=str(name))
+            is_in_class = group == k
+            if is_in_class.any():
+                class_style = {"color": canvas.choose_colour(k), "marker": canvas.choose_marker(k), **options}
+                ax.scatter(*self.rows[is_in_class].T, **class_style, label=str(name))
 
     def _draw_ellipses(self, ax: Any) -> None:
         """Draw one and two standard deviations about each mean."""
@@ -177,7 +177,7 @@ def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
     k, covariances = len(means), np.asarray(given, dtype=np.float64)
     if covariances.shape == (k, 2, 2):
         return np.asarray(means), covariances
-    if covariances.shape == (2, 2) and not _is_by_column(model):
+    if covariances.shape == (2, 2) and not _has_column_variances(model):
         return np.asarray(means), np.broadcast_to(covariances, (k, 2, 2))
     if covariances.shape == (k,):
         covariances = np.stack([covariances, covariances], axis=1)
@@ -186,7 +186,7 @@ def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
     return np.asarray(means), covariances[:, :, None] * np.eye(2)
 
 
-def _is_by_column(model: Any) -> bool:
+def _has_column_variances(model: Any) -> bool:
     """Return whether an array (2, 2) holds the variances of two classes, not a matrix."""
     return hasattr(model, "var_") or getattr(model, "covariance", "tied") in ("diag", "spherical")
 
@@ -194,7 +194,6 @@ def _is_by_column(model: Any) -> bool:
 def _find_classes(y: object, classes: tuple[Any, ...], rows: int) -> NDArray[np.int64]:
     """Return the index of each row's label among the classes; -1 where it is missing or none of them."""
     keys, group = Keys.encode(y)
-    if len(group) != rows:
-        raise ValueError(f"got {len(group)} labels for {rows} rows, expected one per row")
+    refuse_unless_one_per_row(len(group), rows, "labels")
     index = np.array([classes.index(key) if key in classes else -1 for key in keys] + [-1], dtype=np.int64)
     return index[group]

@@ -10,7 +10,7 @@ from tamis.estimators import Explanation
 from tamis.plots import canvas
 from tamis.tables import Sparse, Table
 
-_LONGEST = 36  # the largest number of characters of a label; the middle of a longer one is omitted
+_LONGEST_LABEL = 36  # the largest number of characters of a label; the middle of a longer one is omitted
 _INFINITE_LENGTH = 1.25  # length of an infinite bar, in units of the longest finite one
 
 
@@ -108,7 +108,7 @@ class ExplanationDisplay:
             np.nan_to_num(values, nan=0.0), -_INFINITE_LENGTH * longest, _INFINITE_LENGTH * longest
         )
         positions = np.arange(len(values), dtype=np.float64)
-        positions[-1] += 0.4  # the total stands apart
+        positions[-1] += 0.4  # a gap above the total
         colours = [canvas.FOR if value > 0 else canvas.AGAINST for value in values[:-1]] + [canvas.DARK]
         ax.barh(positions, lengths, **{"color": colours, "height": 0.72, **style})
         for position, value, width in zip(positions, values, lengths, strict=True):
@@ -148,10 +148,9 @@ def _format_cells(X: object, row: int, explanation: Explanation) -> dict[Any, st
     if isinstance(table.data, Sparse):
         dense = table.data.dense(slice(index, index + 1))[0]
         return {name: f" = {value:g}" for name, value in zip(names, dense, strict=True)}
-    line = (
-        table.data[index] if isinstance(table.data, np.ndarray) else [column[index] for column in table.data]
-    )
-    return {name: f" = {_format_value(value)}" for name, value in zip(names, line, strict=True)}
+    is_array = isinstance(table.data, np.ndarray)
+    values = table.data[index] if is_array else [column[index] for column in table.data]
+    return {name: f" = {_format_value(value)}" for name, value in zip(names, values, strict=True)}
 
 
 def _format_value(value: Any) -> str:
@@ -164,7 +163,7 @@ def _format_name(name: Any) -> str:
     return f"column {name}" if isinstance(name, int | np.integer) else _shorten(name)
 
 
-def _shorten(name: Any, most: int = _LONGEST) -> str:
+def _shorten(name: Any, most: int = _LONGEST_LABEL) -> str:
     text = str(name).replace("$", r"\$")
     return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-(most // 3) :]}"
 

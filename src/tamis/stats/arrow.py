@@ -49,18 +49,18 @@ _LARGEST = 2.0**62  # the sum of the digits with the same coordinates in 2**30 t
 # hostile table can claim, an array may have at most _FREE_WORDS words (32 MB) plus _WORDS_PER_DIGIT words for
 # each digit of the table.
 _FREE_WORDS, _WORDS_PER_DIGIT = 1 << 22, 64
-_TERMED = "total"  # the sum whose last axis is named by terms, if a Tally has terms
+_TERMED = "total"  # the sum whose last axis terms name, if a Tally has terms
 _CHECK = "check"  # the part of the row that holds the check
 _CHECK_MODULUS = 1 << 31
 _HEADER: dict[str, type] = {
     "format": int,
     "kind": str,
     "filed": bool,  # whether the statistic is grouped by label
-    "termed": bool,  # whether terms name the last axis
+    "termed": bool,  # whether terms name the last axis of `total`
     "traits": dict,  # the fields that are neither sums nor names of axes, such as the `form` of Moments
     "shapes": dict,  # the shape of each sum, without the axes that labels and terms name
 }
-# The values of sums that a statistic may lack, and whose digits a table then lacks.
+# The sums that a statistic need not have, and that a table then does not have either, with their value.
 _OPTIONAL_FIELDS: dict[type, dict[str, Any]] = {Moments: {"second": None}}
 _COLUMNS: dict[str, Any] = {
     "part": pa.string(),
@@ -101,7 +101,7 @@ class _Axis:
 
     def hashes(self) -> NDArray[np.uint64]:
         """Return a hash of each row's name, 0 for a row without a name."""
-        return np.array([*(crc32(_bytes(name)) for name in self.names), 0], dtype=np.uint64)[self.index]
+        return np.array([*(crc32(_to_bytes(name)) for name in self.names), 0], dtype=np.uint64)[self.index]
 
     def keys(self) -> tuple[Keys, Integers]:
         """Return the names in their natural order, and for each row the index of its name, -1 for none."""
@@ -142,7 +142,7 @@ class _Digits:
 def to_arrow(statistic: Sums) -> pa.Table:
     """Convert a statistic to a table of its digits."""
     header = _make_header(statistic)
-    labels, terms = _scalars(statistic.keys, "labels"), _scalars(_terms(statistic), "terms")
+    labels, terms = _to_arrow_array(statistic.keys, "labels"), _to_arrow_array(_get_terms(statistic), "terms")
     parts = [*statistic.parts(), _CHECK]
     columns = np.concatenate(
         [_list_digits(statistic, part_index, name) for part_index, name in enumerate(parts[:-1])], axis=1
@@ -160,8 +160,8 @@ def to_arrow(statistic: Sums) -> pa.Table:
     table = pa.table(
         {
             "part": pa.array(parts, type=pa.string()).take(pa.array(np.append(part, len(parts) - 1))),
-            "label": _take(labels, np.append(label, -1)),
-            "term": _take(terms, np.append(term, -1)),
+            "label": _take_or_null(labels, np.append(label, -1)),
+            "term": _take_or_null(terms, np.append(term, -1)),
             "cell": pa.array(np.append(cell, 0)),
             "exponent": pa.array(np.append(power * _BITS, 0).astype(np.int32)),
             "digits": pa.array(np.append(digits, check)),
@@ -173,11 +173,11 @@ def to_arrow(statistic: Sums) -> pa.Table:
 def _list_digits(statistic: Sums, part_index: int, name: str) -> Integers:
     """List the nonzero digits of a part: part, label, term, cell, power and digit of each (6, digits)."""
     part = statistic.parts()[name]
-    is_grouped, terms = statistic.keys is not None, _terms(statistic) if name == _TERMED else None
+    is_grouped, terms = statistic.keys is not None, _get_terms(statistic) if name == _TERMED else None
     words = part.words.reshape(
         len(part.words),
         part.shape[0] if is_grouped else 1,
-        prod(_drop_named_axes(statistic, name)),
+        prod(_get_unnamed_shape(statistic, name)),
         1 if terms is None else len(terms),
     )
     word_index, label, cell, term = np.nonzero(words)
@@ -207,7 +207,7 @@ def from_arrow(kind: type[S], table: Any) -> S:
         raise ValueError(str(refusal)) from None
     except Exception as problem:  # noqa: BLE001 (columns may be of any type that Arrow has, or will have)
         reason = " ".join(str(problem).split())[:200]
-        raise ValueError(str(_refusal(f"columns that cannot be read ({reason})"))) from None
+        raise ValueError(str(_describe_refusal(f"columns that cannot be read ({reason})"))) from None
 
 
 def _add_digits(kind: type[S], table: pa.Table) -> S:
@@ -228,22 +228,22 @@ def _add_digits(kind: type[S], table: pa.Table) -> S:
         unnamed_size = prod(unnamed_shape)
         cells = rows.cell[is_in_part]
         if len(cells) and (cells.min() < 0 or cells.max() >= unnamed_size):
-            raise _refusal(f"a cell of {name!r} outside its shape {tuple(unnamed_shape)}")
+            raise _describe_refusal(f"a cell of {name!r} outside its shape {tuple(unnamed_shape)}")
         if (label[is_in_part] < 0).any() or (part_terms is not None and (term[is_in_part] < 0).any()):
-            raise _refusal(f"a digit of {name!r} without its label or term")
+            raise _describe_refusal(f"a digit of {name!r} without its label or term")
         cells = label[is_in_part] * unnamed_size + cells
         cells = cells if part_terms is None else cells * len(part_terms) + term[is_in_part]
         try:
             sums[name] = _sum_digits(rows.power[is_in_part], cells, rows.digits[is_in_part], shape)
         except ValueError as problem:
-            raise _refusal(f"{problem} of {name!r}") from None
+            raise _describe_refusal(f"{problem} of {name!r}") from None
     if not CONSISTENCY_CHECKS[kind](**{**_OPTIONAL_FIELDS.get(kind, {}), **sums, **header["traits"]}):
-        raise _refusal("sums whose shapes do not fit each other")
+        raise _describe_refusal("sums whose shapes do not fit each other")
     return kind(**sums, **header["traits"]).drop_zeros()  # drops labels and terms whose sums are zero
 
 
 def _sum_digits(power: Integers, cell: Integers, digits: Integers, shape: tuple[int, ...]) -> Exact:
-    """Add each digit (n,) to the sum in its cell, at its power of 2**32; raise ValueError for bad digits.
+    """Add each digit (n,) to the sum in its cell, at its power of 2**32; raise ValueError if one is invalid.
 
     The result has this shape, and `cell` is an index into it, flattened. Only the cells that have digits are
     brought to canonical form, because most cells may have none.
@@ -277,16 +277,16 @@ def _refuse_large(words: int, digits: int) -> None:
         raise ValueError(f"{digits} digits for {words} words")
 
 
-def _terms(statistic: Sums) -> Keys | None:
+def _get_terms(statistic: Sums) -> Keys | None:
     """Return the names of a Tally's terms; None for other statistics."""
     return getattr(statistic, "terms", None)
 
 
-def _drop_named_axes(statistic: Sums, name: str) -> tuple[int, ...]:
+def _get_unnamed_shape(statistic: Sums, name: str) -> tuple[int, ...]:
     """Return the shape of a part without the axes that labels and terms name."""
     shape = statistic.parts()[name].shape
     shape = shape if statistic.keys is None else shape[1:]
-    return shape[:-1] if name == _TERMED and _terms(statistic) is not None else shape
+    return shape[:-1] if name == _TERMED and _get_terms(statistic) is not None else shape
 
 
 def _make_header(statistic: Sums) -> bytes:
@@ -295,26 +295,26 @@ def _make_header(statistic: Sums) -> bytes:
         "format": _FORMAT,
         "kind": type(statistic).__name__,
         "filed": statistic.keys is not None,
-        "termed": _terms(statistic) is not None,
+        "termed": _get_terms(statistic) is not None,
         "traits": {name: getattr(statistic, name) for name in statistic.field_names.traits},
-        "shapes": {name: _drop_named_axes(statistic, name) for name in statistic.parts()},
+        "shapes": {name: _get_unnamed_shape(statistic, name) for name in statistic.parts()},
     }
     return json.dumps(header).encode()
 
 
 def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digits]:
     """Read the header and the rows; raise if the check does not agree with them."""
-    written = (table.schema.metadata or {}).get(b"tamis")
-    if written is None:
+    metadata = (table.schema.metadata or {}).get(b"tamis")
+    if metadata is None:
         raise _RefusedError(
             "got a table without the metadata that to_arrow() wrote, expected a table that has it: "
             "call table.replace_schema_metadata(original.schema.metadata)"
         )
     try:
-        header: dict[str, Any] = json.loads(written)
+        header: dict[str, Any] = json.loads(metadata)
         version, name = header["format"], header["kind"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise _refusal("metadata that cannot be read") from None
+        raise _describe_refusal("metadata that cannot be read") from None
     if version != _FORMAT:
         raise _RefusedError(
             f"got a table of format {str(version)[:40]}, expected {_FORMAT}: read it with a newer tamis"
@@ -328,8 +328,8 @@ def _read_rows(kind: type[Sums], table: pa.Table) -> tuple[dict[str, Any], _Digi
     rows = _decode(table, [*header["shapes"], _CHECK])
     is_check = rows.part.index == len(header["shapes"])
     check, rows = rows.digits[is_check], rows.take(~is_check)
-    if int(check.sum()) % _CHECK_MODULUS != rows.check(written):
-        raise _refusal("other rows than were written, or rows of a statistic with other metadata")
+    if int(check.sum()) % _CHECK_MODULUS != rows.check(metadata):
+        raise _describe_refusal("other rows than were written, or rows of a statistic with other metadata")
     return header, rows
 
 
@@ -344,14 +344,14 @@ def _refuse_other_header(kind: type[Sums], header: dict[str, Any]) -> None:
         or not header["shapes"].keys() <= names.keys()
         or not header["traits"].keys() <= names.keys()
     ):
-        raise _refusal("metadata of another statistic")
+        raise _describe_refusal("metadata of another statistic")
     for name, shape in header["shapes"].items():
         if names[name] not in (Exact, Exact | None):
-            raise _refusal(f"a sum called {name!r}")
+            raise _describe_refusal(f"a sum called {name!r}")
         if type(shape) is not list or len(shape) > 16 or not all(type(n) is int and n >= 0 for n in shape):
-            raise _refusal(f"a shape of {name!r} that is not a list of up to 16 sizes")
+            raise _describe_refusal(f"a shape of {name!r} that is not a list of up to 16 sizes")
         if prod(n for n in shape if n) >= 1 << 40:
-            raise _refusal(f"a shape of {name!r} that is too large for any memory")
+            raise _describe_refusal(f"a shape of {name!r} that is too large for any memory")
 
 
 def _decode(table: pa.Table, parts: list[str]) -> _Digits:
@@ -359,22 +359,22 @@ def _decode(table: pa.Table, parts: list[str]) -> _Digits:
     if missing := [
         name for name in ("part", "label", "term", *list(_COLUMNS)[1:]) if name not in table.column_names
     ]:
-        raise _refusal(f"no column {missing[0]!r}")
+        raise _describe_refusal(f"no column {missing[0]!r}")
     columns = {}
     for name, kind in _COLUMNS.items():
         try:
             columns[name] = table[name].cast(kind)
         except pa.ArrowException:
-            raise _refusal(f"a column {name!r} of type {table[name].type}") from None
+            raise _describe_refusal(f"a column {name!r} of type {table[name].type}") from None
         if columns[name].null_count:
-            raise _refusal(f"a null in column {name!r}")
+            raise _describe_refusal(f"a null in column {name!r}")
     part = _Axis.of(columns["part"])
     if unknown := [name for name in part.names if name not in parts]:
-        raise _refusal(f"a part {unknown[0]!r}")
+        raise _describe_refusal(f"a part {unknown[0]!r}")
     part_index = np.array([parts.index(name) for name in part.names], dtype=np.int64)
     power, remainder = np.divmod(columns["exponent"].to_numpy(), _BITS)
     if remainder.any():
-        raise _refusal(f"an exponent that is no multiple of {_BITS}")
+        raise _describe_refusal(f"an exponent that is no multiple of {_BITS}")
     return _Digits(
         _Axis(parts, part_index[part.index]),
         _Axis.of(table["label"]),
@@ -389,11 +389,11 @@ class _RefusedError(ValueError):
     """A table was refused; the message is meant for the caller."""
 
 
-def _refusal(defect: str) -> _RefusedError:
+def _describe_refusal(defect: str) -> _RefusedError:
     return _RefusedError(f"got a table with {defect}, expected the table that to_arrow() made: fetch it anew")
 
 
-def _scalars(keys: Keys | None, what: str) -> Any:
+def _to_arrow_array(keys: Keys | None, what: str) -> Any:
     """Convert keys to an Arrow array of one type."""
     if not keys:
         return pa.nulls(0)
@@ -417,14 +417,14 @@ def _scalars(keys: Keys | None, what: str) -> Any:
         raise TypeError(f"got {what} that an Arrow column of {scalar} cannot hold: {problem}") from None
 
 
-def _take(values: Any, index: Integers) -> Any:
+def _take_or_null(values: Any, index: Integers) -> Any:
     """Return the Arrow values at the indices, null where the index is -1."""
     if not len(values):
         return pa.nulls(len(index))
     return values.take(pa.array(index, mask=index < 0))
 
 
-def _bytes(name: Any) -> bytes:
+def _to_bytes(name: Any) -> bytes:
     """Convert a label or term to bytes that do not depend on the machine or on the time zone's name."""
     if isinstance(name, bytes):
         return name

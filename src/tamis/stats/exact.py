@@ -1,7 +1,7 @@
 """Sums without rounding: floats → integers in base 2**32 → floats.
 
 A finite float is an integer times a power of two, and so is every sum of floats. A sum that is stored as
-this integer is not rounded and does not depend on the order of its terms: `+` and `-` are those of the
+this integer is not rounded and does not depend on the order of its terms: `+` and `-` add and subtract the
 integers, so subtracting rows restores the sum before they were added. Only `value` rounds. (Kulisch, Computer
 Arithmetic and Validity, calls such a sum a complete accumulator.)
 """
@@ -163,9 +163,9 @@ class Exact:
         length = max(self.low + len(self.words), other.low + len(other.words)) - low
         words = np.zeros((length, *self.shape), dtype=np.int64)
         words[self.low - low : self.low - low + len(self.words)] = self.words
-        window = words[other.low - low : other.low - low + len(other.words)]
+        target = words[other.low - low : other.low - low + len(other.words)]
         word_index: tuple[Any, ...] = (slice(None), *index)
-        window[word_index] += other.words if sign > 0 else -other.words
+        target[word_index] += other.words if sign > 0 else -other.words
         return Exact.from_integers(words[0]) if low == 0 and length == 1 else Exact.from_words(words, low)
 
     def add_row(self, group: int, values: Floats, weight: float, power: int) -> "Exact":
@@ -237,6 +237,5 @@ class Exact:
     @property
     def flat_words(self) -> Words:
         """The words with the shape flattened (length, entries)."""
-        return (
-            self.words if self.words.ndim == 2 else self.words.reshape(len(self.words), math.prod(self.shape))
-        )
+        words = self.words
+        return words if words.ndim == 2 else words.reshape(len(words), math.prod(self.shape))

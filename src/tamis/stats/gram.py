@@ -134,7 +134,7 @@ class Gram(Sums):
 
         Subtracting rows does not subtract the rounding errors of their sums, so a column may be left with
         little but errors. Squares are about the mean, or about zero if `about_mean` is false. `names` are
-        those of the features, for the message.
+        the names of the features, for the message.
         """
         if self.rounded is not None:
             remaining = np.diagonal(self.scatter if about_mean else self._full_products, axis1=-2, axis2=-1)

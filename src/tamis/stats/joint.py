@@ -1,8 +1,9 @@
 """Several named statistics of the same rows, which are added and subtracted as one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from operator import add, sub
+from typing import Any, ClassVar
 
 from tamis.stats.keys import Keys
 from tamis.stats.sums import Sums
@@ -30,9 +31,7 @@ class Joint(Mapping[str, Sums]):
     def __add__(self, other: "Joint") -> "Joint":
         if not isinstance(other, Joint):
             return NotImplemented
-        self._refuse_unless_alike(other)
-        parts = {name: part + other.parts[name] for name, part in self.parts.items()}
-        return Joint(parts, self.log_likelihood + other.log_likelihood)
+        return self._combine(other, add)
 
     def __radd__(self, other: object) -> "Joint":
         if isinstance(other, int) and other == 0:  # so that sum(parts) works
@@ -42,9 +41,7 @@ class Joint(Mapping[str, Sums]):
     def __sub__(self, other: "Joint") -> "Joint":
         if not isinstance(other, Joint):
             return NotImplemented
-        self._refuse_unless_alike(other)
-        parts = {name: part - other.parts[name] for name, part in self.parts.items()}
-        return Joint(parts, self.log_likelihood - other.log_likelihood)
+        return self._combine(other, sub)
 
     def __mul__(self, weight: float) -> "Joint":
         parts = {name: part * weight for name, part in self.parts.items()}
@@ -72,9 +69,12 @@ class Joint(Mapping[str, Sums]):
     def __hash__(self) -> int:
         return hash(frozenset(self.parts.items()))
 
-    def _refuse_unless_alike(self, other: "Joint") -> None:
+    def _combine(self, other: "Joint", operation: Callable[[Any, Any], Any]) -> "Joint":
+        """Add the other statistics to these, or subtract them."""
         if self.parts.keys() != other.parts.keys():
             raise ValueError(
                 f"cannot combine statistics of {', '.join(self)} with statistics of {', '.join(other)}: "
                 "expected the same parts"
             )
+        parts = {name: operation(part, other.parts[name]) for name, part in self.parts.items()}
+        return Joint(parts, operation(self.log_likelihood, other.log_likelihood))

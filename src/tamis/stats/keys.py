@@ -21,9 +21,8 @@ from tamis.arrays import encode
 class Keys(Sequence[Hashable]):
     """Distinct values in ascending order; if they cannot all be compared, by type, numbers first.
 
-    Values of one type are then sorted by value or, if some of them cannot be compared, all by repr.
-
-    Values that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
+    Values of one type are then sorted by value or, if some of them cannot be compared, all by repr. Values
+    that are equal in Python are one key: 1, 1.0, True and NumPy's 1 are the same label.
 
     >>> Keys.of(["spam", "ham", "spam"])[0]
     Keys('ham', 'spam')
@@ -139,11 +138,11 @@ def _sort_indices(values: list[Any]) -> list[int]:
     except TypeError:
         pass
     try:
-        return sorted(positions, key=lambda i: (_type_name(values[i]), values[i]))
+        return sorted(positions, key=lambda i: (_get_type_name(values[i]), values[i]))
     except TypeError:
-        return sorted(positions, key=lambda i: (_type_name(values[i]), repr(values[i])))
+        return sorted(positions, key=lambda i: (_get_type_name(values[i]), repr(values[i])))
 
 
-def _type_name(value: Any) -> str:
+def _get_type_name(value: Any) -> str:
     """Return the name of a value's type, "" for all numbers, which are comparable and sorted first."""
     return "" if isinstance(value, Real) else type(value).__qualname__

@@ -18,9 +18,9 @@ from tamis.stats.products import (
     describe_moments,
     find_lost_columns,
     pack,
-    plain_moments,
     refuse_lost_precision,
     second_moments,
+    sum_unweighted_rows,
     triangle,
     unpack,
 )
@@ -29,7 +29,7 @@ from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
 
-# `observe_columns` sorts tiles of 4,096 rows by group, which is slow for few rows per group in a tile.
+# `observe_columns` sorts each 4,096 rows by group, which is slow if few of them are in the same group.
 _MIN_ROWS, _MAX_GROUPS = 256, 64
 # `observe` reads rows once if they have at least _MIN_VALUES values, and if there are at most _MAX_SUMS sums
 # (one for each column and group), which stay in the cache.
@@ -80,14 +80,13 @@ class Moments(Sums):
                 "got missing=True for the full form, expected form='diagonal', or rows without NaN"
             )
         table = arrays.to_matrix(data)
+        moments: Self | None = None
         if form == "full" and not exact and weights is None and by is None:
-            plain = cls._observe_plainly(table.values)
-            if plain is not None:
-                return plain
-        if form == "diagonal" and weights is None and not table.had_one_axis:
-            at_once = cls._observe_at_once(table.values, by)
-            if at_once is not None:
-                return at_once
+            moments = cls.observe_unweighted(table.values)
+        elif form == "diagonal" and weights is None and not table.had_one_axis:
+            moments = cls._observe_in_one_pass(table.values, by)
+        if moments is not None:
+            return moments
         rows = Rows.of(table, weights, by, missing)
         second: Exact | None = None
         rounded: Floats | None = None
@@ -123,7 +122,7 @@ class Moments(Sums):
         return cls._make_from_sums(sums, n, len(columns), by)
 
     @classmethod
-    def _observe_at_once(cls, values: Floats, by: object) -> Self | None:
+    def _observe_in_one_pass(cls, values: Floats, by: object) -> Self | None:
         """Sum rows (n, d) without weights in the diagonal form, reading them once.
 
         Return None in the cases of `observe_columns`, or if there is not one label per row.
@@ -156,18 +155,12 @@ class Moments(Sums):
         ).drop_zeros()
 
     @classmethod
-    def observe_columns_fully(cls, columns: list[Floats]) -> Self | None:
-        """Sum columns (n,), each an array of its own, and their products, without a copy of the rows.
+    def observe_unweighted(cls, rows: Floats | list[Floats]) -> Self | None:
+        """Sum rows (n, d), or a list of columns (n,), without a copy of them, as `observe` in the full form.
 
-        The result equals that of `observe` in the full form. None in the cases of `observe_columns`, or if
-        `observe` would sum some rows exactly.
+        None if `observe` would sum some rows exactly, or if a value is not finite or cannot be squared.
         """
-        return cls._observe_plainly(columns)
-
-    @classmethod
-    def _observe_plainly(cls, rows: Floats | list[Floats]) -> Self | None:
-        """Sum rows (n, d), or a list of columns (n,), in the full form, if `plain_moments` can; else None."""
-        sums = plain_moments(rows)
+        sums = sum_unweighted_rows(rows)
         if sums is None:
             return None
         first, second, rounded = sums
@@ -177,8 +170,8 @@ class Moments(Sums):
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
         """Add one row (d,): the same as `+` with what `observe` returns for the row, in less time.
 
-        Values that are NaN are left out; the full form refuses them. `label` is that of the row, if the
-        moments are by label.
+        Values that are NaN are left out; the full form refuses them. `label` is the row's label, if
+        the moments are by label.
 
         >>> moments = Moments.observe([[1.0, 2.0]])
         >>> moments.add_row(np.array([3.0, np.nan])).mean.tolist()

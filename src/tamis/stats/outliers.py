@@ -14,8 +14,10 @@ from tamis.stats.rows import Rows
 
 Flags = NDArray[np.bool_]
 
-_FAR = 256.0  # times the lower quartile of |x − median|: about 80 standard deviations of a normal column
-_FEW = 16  # if no more rows of a column than this differ from the median, all of them are outliers
+# An outlier deviates from the median by more than this many times the lower quartile of |x − median|: about
+# 80 standard deviations of a normal column.
+_OUTLIER_DEVIATION = 256.0
+_FEW_DIFFERENT = 16  # if no more rows of a column than this differ from the median, all of them are outliers
 _FEW_SAMPLED = 2  # if no more rows of a sample than this differ from the median, all of them may be outliers
 _MIN_SAMPLE, _MAX_SAMPLE = 8, 64  # rows sampled per group
 _SAMPLING = 16  # between these limits, one of every 16 rows is sampled
@@ -26,7 +28,7 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
 
     `squares` (groups, d) are Σ w (x − c)². A sample of each group's rows gives a scale of each column: the
     lower quartile of √w |x − median|. A column is read completely only if its squares exceed those that rows
-    within `_FAR` times the scale can have.
+    within `_OUTLIER_DEVIATION` times the scale can have.
     """
     order, edges = rows.sort_by_group()
     starts = np.asarray(edges)
@@ -51,7 +53,7 @@ def find_outliers(rows: Rows, last_columns: Rows | None, squares: Floats) -> Fla
 def sample_columns(rows: Floats | list[Floats]) -> tuple[Floats, Floats]:
     """Return the median and the scale of each column (d,), from a sample of rows without groups.
 
-    `rows` is (n, d), or a list of columns (n,). The scale is that of `find_outliers`.
+    `rows` is (n, d), or a list of columns (n,). The scale is described in `find_outliers`.
     """
     places = _choose_places(np.array([len(rows[0]) if isinstance(rows, list) else len(rows)]))
     if isinstance(rows, list):
@@ -65,7 +67,7 @@ def sample_columns(rows: Floats | list[Floats]) -> tuple[Floats, Floats]:
 def may_have_outliers(squares: Floats, scale: Floats, n: int) -> bool:
     """Return whether `find_outliers` would read a column of n rows without groups completely.
 
-    `squares` (d,) are Σ (x − c)², and `scale` (d,) is that of `sample_columns`.
+    `squares` (d,) are Σ (x − c)², and `scale` (d,) is the second result of `sample_columns`.
     """
     return bool(_exceed_scale(squares, scale, np.array(n)).any())
 
@@ -78,11 +80,11 @@ def _choose_places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _exceed_scale(squares: Floats, scale: Floats, sizes: NDArray[np.int64]) -> Flags:
-    """Return whether squares exceed the largest sum that rows within `_FAR` times the scale can have.
+    """Return whether the sums of squares exceed the largest that rows without outliers can have.
 
     `squares` and `scale` are (..., d); `sizes` are the numbers of rows, and broadcast with them.
     """
-    return np.asarray(squares > np.square(_FAR * scale) * sizes)
+    return np.asarray(squares > np.square(_OUTLIER_DEVIATION * scale) * sizes)
 
 
 def _find_in_column(
@@ -94,12 +96,12 @@ def _find_in_column(
     deviation = np.abs(source.values[index, column] - median)
     if rows.weights is not None:
         deviation *= np.sqrt(rows.weights[index, 0])
-    if scale == 0.0:  # most rows equal the median; the scale is then that of the others, unless they are few
+    if scale == 0.0:  # most rows equal the median; then the others give the scale, unless they are few
         different = np.flatnonzero(deviation)
-        if len(different) <= _FEW:
+        if len(different) <= _FEW_DIFFERENT:
             return np.asarray(deviation > 0)
         scale = float(np.partition(deviation[different], len(different) // 4)[len(different) // 4])
-    return np.asarray(deviation > _FAR * scale)
+    return np.asarray(deviation > _OUTLIER_DEVIATION * scale)
 
 
 def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
@@ -113,8 +115,8 @@ def _sample(rows: Rows, last_columns: Rows | None, index: NDArray[np.int64]) -> 
 def _find_quartiles(sample: tuple[Floats, Floats | None]) -> tuple[Floats, Floats]:
     """Return the median (groups, d), and the lower quartile of the nonzero deviations from it (groups, d).
 
-    The quartile is 0 if at most `_FEW_SAMPLED` deviations are nonzero, which may all be outliers; then
-    `find_outliers` reads the column completely, if any of its squares is not 0.
+    The quartile is 0 if at most `_FEW_SAMPLED` deviations are nonzero, which may all be outliers;
+    then `find_outliers` reads the column completely, if any of its squares is not 0.
     """
     values, roots = sample  # as of `_sample`
     count = values.shape[1]

@@ -4,8 +4,9 @@ BLAS or a compiled kernel sums the products of a block of rows. Both round, and 
 rounding errors would exceed the covariance. So the mean is subtracted from the rows first; the exact sums of
 the rows then convert the result to sums of products about zero, which have the rounding errors of the
 centred products. With `exact`, and for few values, each column is split into slices of 20 bits, whose
-products BLAS adds without rounding (Ozaki et al. 2012). Outliers are summed in this way, too (`outliers.py`),
-so that no rounding errors remain after they are subtracted.
+products BLAS adds without rounding (Ozaki et al. 2012, Error-free transformations of matrix multiplication).
+Outliers are summed in this way, too (`outliers.py`), so that no rounding errors remain after they are
+subtracted.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,17 +26,17 @@ from tamis.stats.rows import Rows, can_square
 ColumnPairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 _BLOCK = 4096  # rows whose products are summed in floats: 2**12 products of 2 * 20 bits stay below 2**53
-# Values in a chunk of `plain_moments`: 8 MB for each thread, which stay in the third-level cache. One call of
-# a kernel takes a whole array if one thread does all: threads wait for each other between calls.
+# Values in a chunk of `sum_unweighted_rows`: 8 MB for each thread, which stay in the third-level cache. If
+# there is only one thread, one call of a kernel takes the whole array.
 _CHUNK = 1 << 20
 _SLICE = 20  # bits of a slice
-_FEW = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
+_FEW_ROWS = 16  # with up to 16 rows per group, exact sums of products are faster than those about the mean
 # Up to this number of values, products are summed exactly, which takes twice as long: 2 ms for 3,000 rows of
 # 20 columns. A weighted value counts as four, because its exact sums take four times as long.
-_SMALL = 1 << 16
-_WEIGHTED = 4
+_MAX_EXACT_VALUES = 1 << 16
+_WEIGHTED_COST = 4
 MIN_REMAINDER = 1e-8  # a smaller fraction of the squares that were rounded has less than seven correct digits
-_STACK = 64  # blocks whose sums of products one call of a kernel adds
+_STACK = 64  # the number of blocks whose sums of products one call of a kernel adds
 _MIN_EXPONENT, _MIN_WEIGHT_EXPONENT = -400, -100  # below these, slices of values and weights could underflow
 
 
@@ -82,30 +83,26 @@ def second_moments(
     rows.refuse_unless_squarable()
     if last_columns is not None:
         last_columns.refuse_unless_squarable()
-    n, d = (
-        len(rows.values),
-        rows.values.shape[1] + (0 if last_columns is None else last_columns.values.shape[1]),
-    )
+    n, d = rows.values.shape
+    d += 0 if last_columns is None else last_columns.values.shape[1]
     if not d or not rows.groups:
         return Exact.zeros(rows.shape(d * (d + 1) // 2)), None
-    work = n * d * (1 if rows.weights is None else _WEIGHTED)
-    if exact or n <= _FEW * rows.groups or work <= _SMALL:
-        return _sum_exactly(rows if last_columns is None else rows.join(last_columns)), None
+    work = n * d * (1 if rows.weights is None else _WEIGHTED_COST)
+    if exact or n <= _FEW_ROWS * rows.groups or work <= _MAX_EXACT_VALUES:
+        return _sum_exactly(rows, last_columns), None
     second, rounded = _sum_about_mean(rows, first, last_columns)
     is_outlier = find_outliers(rows, last_columns, rounded)
     if is_outlier is not None:
-        others, outliers = np.flatnonzero(~is_outlier), np.flatnonzero(is_outlier)
-        second, rounded = _sum_about_mean(
-            rows.take(others), None, None if last_columns is None else last_columns.take(others)
+        (others, last_others), (outliers, last_outliers) = (
+            (rows.take(index), None if last_columns is None else last_columns.take(index))
+            for index in (np.flatnonzero(~is_outlier), np.flatnonzero(is_outlier))
         )
-        outlying = rows.take(outliers)
-        second += _sum_exactly(
-            outlying if last_columns is None else outlying.join(last_columns.take(outliers))
-        )
+        second, rounded = _sum_about_mean(others, None, last_others)
+        second += _sum_exactly(outliers, last_outliers)
     return second, rounded.reshape(rows.shape(d))
 
 
-def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
+def sum_unweighted_rows(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | None:
     """Return Σ x, Σ x xᵀ packed, and the rounded squares (d,) of rows without weights or groups, in one pass.
 
     The rounded squares are as in `second_moments`. `rows` is (n, d), or a list of columns (n,). Chunks of
@@ -114,7 +111,7 @@ def plain_moments(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floats] | 
     sum some rows exactly, or if a value is not finite or cannot be squared.
     """
     n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
-    if n <= _FEW or n * d <= _SMALL:
+    if n <= _FEW_ROWS or n * d <= _MAX_EXACT_VALUES:
         return None
     centre, scale = sample_columns(rows)
     if not np.isfinite(centre).all():
@@ -154,17 +151,18 @@ def joint_moments(left: Rows, right: Rows, exact: bool) -> tuple[Exact, Exact, F
 
     The rounded squares are as in `second_moments`.
     """
-    first = _join([left.sum_values(), right.sum_values()], lambda words: np.concatenate(words, axis=-1))
+    first = _join_columns([left.sum_values(), right.sum_values()])
     return first, *second_moments(left, exact, first, right)
 
 
-def _sum_exactly(rows: Rows) -> Exact:
+def _sum_exactly(rows: Rows, last_columns: Rows | None) -> Exact:
     """Sum w x xᵀ by group, packed, without rounding: by slices, or by products where slices underflow."""
+    rows = rows if last_columns is None else rows.join(last_columns)
     d = rows.values.shape[1]
     may_underflow = bool(rows.bounds[1].min(initial=0) < _MIN_EXPONENT) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _MIN_WEIGHT_EXPONENT)
     )
-    if may_underflow or len(rows.values) <= _FEW * rows.groups:
+    if may_underflow or len(rows.values) <= _FEW_ROWS * rows.groups:
         return _sum_by_product(rows, *triangle(d))
     return _stack_groups(rows, [_add_blocks(_multiply_slices(part), d) for part in rows.split()])
 
@@ -175,10 +173,7 @@ def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) 
     Return also Σ(x−c)² (groups, d), the squares whose sums were rounded.
     """
     if first is None:
-        parts = (
-            [rows.sum_values()] if last_columns is None else [rows.sum_values(), last_columns.sum_values()]
-        )
-        first = _join(parts, lambda words: np.concatenate(words, axis=-1))
+        first = _join_columns([part.sum_values() for part in (rows, last_columns) if part is not None])
     weight, d = rows.sum_weights(), first.shape[-1]
     centre = find_centre(weight, first)
     products = _sum_centred_products(rows, centre.reshape(rows.groups, d), last_columns)
@@ -190,13 +185,18 @@ def _sum_about_mean(rows: Rows, first: Exact | None, last_columns: Rows | None) 
 def _sum_by_product(rows: Rows, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
     """Sum w x_i x_j of pairs of columns i in `left` and j in `right`, by group, without rounding."""
     step = max(1, (1 << 22) // max(1, len(rows.values)))  # pairs at a time: at most 32 MB of products
-    pieces = [rows.sum_products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
-    return pieces[0] if len(pieces) == 1 else _join(pieces, lambda words: np.concatenate(words, axis=-1))
+    sums = [rows.sum_products(left[i : i + step], right[i : i + step]) for i in range(0, len(left), step)]
+    return sums[0] if len(sums) == 1 else _join_columns(sums)
 
 
 def _stack_groups(rows: Rows, parts: list[Exact]) -> Exact:
     """Stack the sums of the groups along a new first axis; return the only sum if rows have no groups."""
     return parts[0] if rows.keys is None else _join(parts, lambda words: np.stack(words, axis=1))
+
+
+def _join_columns(parts: list[Exact]) -> Exact:
+    """Join sums along their last axis."""
+    return _join(parts, lambda words: np.concatenate(words, axis=-1))
 
 
 def _join(parts: list[Exact], join: Callable[[list[Words]], Words]) -> Exact:
@@ -259,7 +259,7 @@ def describe_moments(weight: Exact, first: Exact, second: Exact, pooled: bool = 
     """Return weight, mean and scatter of the diagonal form (3, ..., d); the mean is NaN if the weight is 0.
 
     If `pooled`, the sums are (groups, d) and the result is (4, groups + 1, d): the last group is all groups
-    together, and the fourth row is the shift, each mean minus that of all groups.
+    together, and the fourth row is the shift, each mean minus the mean of all groups.
     """
     shape = first.shape
     columns = shape[-1] if shape else 1
@@ -290,7 +290,7 @@ def find_lost_columns(
 
 
 def refuse_lost_precision(is_lost: NDArray[np.bool_], names: tuple[object, ...] | None = None) -> None:
-    """Raise if `find_lost_columns` marked a column (..., d); `names` are those of the columns."""
+    """Raise if `find_lost_columns` marked a column (..., d); `names` are the columns' names."""
     if is_lost.any():
         j = int(is_lost.reshape(-1, is_lost.shape[-1]).any(axis=0).argmax())
         raise ValueError(
@@ -328,7 +328,6 @@ def _sum_centred_products(rows: Rows, centres: Floats, last_columns: Rows | None
         for g, (begin, stop) in enumerate(pairwise(edges))
         for start in range(begin, stop, _BLOCK)
     ]
-
     last_values = None if last_columns is None else last_columns.values
 
     def multiply_block(g: int, span: slice) -> Floats:
@@ -379,7 +378,7 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
     """Yield packed matrices, computed without rounding, whose sum is Σ w x xᵀ of rows of one group."""
     for start in range(0, len(rows.values), _BLOCK):
         x = rows.values[start : start + _BLOCK]
-        slices = list(_slice(x))
+        slices = list(_split_into_slices(x))
         if rows.weights is None:
             for s, left in enumerate(slices):
                 yield pack(left.T @ left)
@@ -387,19 +386,19 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
                     product = left.T @ right
                     yield pack(product + product.T)
         else:
-            for half in _kernels.two_product(x, rows.weights[start : start + _BLOCK]):
-                for left in _slice(half):
+            for weighted in _kernels.two_product(x, rows.weights[start : start + _BLOCK]):
+                for left in _split_into_slices(weighted):
                     for right in slices:
                         yield pack(left.T @ right)
 
 
-def _slice(values: Floats) -> Iterator[Floats]:
+def _split_into_slices(values: Floats) -> Iterator[Floats]:
     """Yield arrays whose sum is `values`: integers of at most 20 bits, times a power of two per column."""
     rest = values
     exponent = _kernels.span(values)[0][0]
     while rest.any():
         exponent = exponent - _SLICE
-        constant = np.ldexp(1.5, 52 + exponent)
+        constant = np.ldexp(1.5, 52 + exponent)  # floats of this size are multiples of 2**exponent
         rounded = (rest + constant) - constant
         yield rounded
         rest = rest - rounded

@@ -57,8 +57,8 @@ class Rows:
             weight_column = row_weights[:, None]
             weight_bounds, _, _ = _kernels.span(weight_column)
         keys, group = (None, None) if by is None else Keys.of(by)
-        if group is not None and len(group) != len(table.values):
-            raise ValueError(f"got {len(group)} labels for {len(table.values)} rows, expected one per row")
+        if group is not None:
+            arrays.refuse_unless_one_per_row(len(group), len(table.values), "labels")
         return cls(table, bounds, largest, weight_column, weight_bounds, group, keys, present)
 
     def with_table(self, table: Matrix) -> "Rows":
@@ -83,9 +83,9 @@ class Rows:
     def groups(self) -> int:
         return 1 if self.keys is None else len(self.keys)
 
-    def shape(self, *event: int) -> tuple[int, ...]:
-        """Return the shape of sums of arrays of shape `event`; groups, if any, are the first axis."""
-        return event if self.keys is None else (len(self.keys), *event)
+    def shape(self, *entry_shape: int) -> tuple[int, ...]:
+        """Return the shape of sums that have this shape in each group; groups, if any, are the first axis."""
+        return entry_shape if self.keys is None else (len(self.keys), *entry_shape)
 
     def sum_weights(self) -> Exact:
         """Return the total weight, by group."""
@@ -121,8 +121,10 @@ class Rows:
         first, first_low, second, second_low = _kernels.deposit_powers(
             self.values, self.bounds, self.group, self.groups
         )
-        event = self.values.shape[1:]
-        return self._reshape((first, first_low), event), self._reshape((second, second_low), event)
+        entry_shape = self.values.shape[1:]
+        return self._reshape((first, first_low), entry_shape), self._reshape(
+            (second, second_low), entry_shape
+        )
 
     def sum_products(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> Exact:
         """Return Σ w x_i x_j by group (..., pairs), for pairs of columns i in `left` and j in `right`.
@@ -130,20 +132,21 @@ class Rows:
         The sums are exact without weights; with weights, if every |x_i x_j| is 0 or above 1e-290.
         """
         self.refuse_unless_squarable()
-        event = (len(left),)
+        entry_shape = (len(left),)
         if self.weights is None:
             x, y = _take_columns(self.values, left), _take_columns(self.values, right)
             x_bounds, y_bounds = _take_columns(self.bounds, left), _take_columns(self.bounds, right)
             sums = _kernels.deposit_products(x, x_bounds, y, y_bounds, self.group, self.groups)
-            return self._reshape(sums, event)
-        total = Exact.zeros(self.shape(*event))
+            return self._reshape(sums, entry_shape)
+        total = Exact.zeros(self.shape(*entry_shape))
         step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
         for start in range(0, len(self.values), step):
             block = self.take(slice(start, start + step))
-            for half in _kernels.two_product(
+            # The exact products: the rounded ones, and their rounding errors.
+            for products in _kernels.two_product(
                 _take_columns(block.values, left), _take_columns(block.values, right)
             ):
-                total += block.sum_columns(half, _kernels.span(half)[0])
+                total += block.sum_columns(products, _kernels.span(products)[0])
         return total
 
     def sort_by_group(self) -> tuple[NDArray[np.int64] | None, list[int]]:
@@ -200,19 +203,19 @@ class Rows:
 
     def sum_columns(self, values: Floats, bounds: Words) -> Exact:
         """Return Σ w v by group (..., d), for values v (n, d) with their bounds by `_kernels.span`."""
-        event = values.shape[1:]
+        entry_shape = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:
-            return self._reshape(_kernels.deposit(values, bounds, self.group, self.groups), event)
+            return self._reshape(_kernels.deposit(values, bounds, self.group, self.groups), entry_shape)
         sums = _kernels.deposit_products(
             values, bounds, self.weights, self.weight_bounds, self.group, self.groups
         )
-        return self._reshape(sums, event)
+        return self._reshape(sums, entry_shape)
 
-    def _reshape(self, sums: tuple[Words, int], event: tuple[int, ...]) -> Exact:
+    def _reshape(self, sums: tuple[Words, int], entry_shape: tuple[int, ...]) -> Exact:
         words, low = sums
-        if self.keys is None and len(event) == 1:
+        if self.keys is None and len(entry_shape) == 1:
             return Exact(words, low)
-        return Exact(words.reshape(len(words), *self.shape(*event)), low)
+        return Exact(words.reshape(len(words), *self.shape(*entry_shape)), low)
 
 
 def can_square(exponent: int) -> bool:

@@ -30,7 +30,7 @@ class Sums:
     keys: Keys | None = None  # names of the first batch axis
     # batch + (d,): Σ w (x − c)² of all rows whose products were ever rounded, to which the rounding errors
     # are proportional; None if there were no such rows. Both `+` and `-` add it, because subtracting rows
-    # does not subtract their rounding errors. Comparisons ignore it. Saved files have it under this name.
+    # does not subtract their rounding errors. Comparisons ignore it. Saved files contain it under this name.
     rounded: Floats | None = field(default=None, compare=False, repr=False)
 
     def __add__(self, other: Self) -> Self:
@@ -187,7 +187,7 @@ class Sums:
     def with_fields(self, **changes: Any) -> Self:
         """Copy with some fields changed: `dataclasses.replace` without its checks, three times as fast."""
         copy = object.__new__(type(self))
-        for name in self.field_names.every:
+        for name in self.field_names.all:
             object.__setattr__(copy, name, changes[name] if name in changes else getattr(self, name))
         return copy
 
@@ -213,18 +213,18 @@ class Place(NamedTuple):
 class FieldNames(NamedTuple):
     """The names of a statistic's fields."""
 
-    every: tuple[str, ...]
+    all: tuple[str, ...]
     sums: tuple[str, ...]
     traits: tuple[str, ...]  # neither sums nor names of an axis: equal in statistics that can be combined
 
 
 @cache
 def _list_fields(kind: Any) -> FieldNames:
-    every = {field.name: field.type for field in fields(kind)}
-    sums = tuple(name for name, kind in every.items() if kind in (Exact, Exact | None))
-    axes = tuple(name for name, kind in every.items() if kind in (Keys, Keys | None))
+    types = {field.name: field.type for field in fields(kind)}
+    sums = tuple(name for name, kind in types.items() if kind in (Exact, Exact | None))
+    axes = tuple(name for name, kind in types.items() if kind in (Keys, Keys | None))
     others = (*sums, *axes, "rounded")
-    return FieldNames(tuple(every), sums, tuple(name for name in every if name not in others))
+    return FieldNames(tuple(types), sums, tuple(name for name in types if name not in others))
 
 
 def _import_arrow() -> Any:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tamis_mail.surfaces.spamd.codec import (
     DATA_ERROR,
     METHODS,
+    METHODS_WITHOUT_MESSAGE,
     PROTOCOL,
-    WITHOUT_MESSAGE,
     ProtocolError,
     Request,
     RequestReader,
@@ -46,7 +46,7 @@ def refuse(*parts: bytes, largest: int = 1000) -> ProtocolError:
     return caught.value
 
 
-@pytest.mark.parametrize("method", sorted(METHODS - WITHOUT_MESSAGE))
+@pytest.mark.parametrize("method", sorted(METHODS - METHODS_WITHOUT_MESSAGE))
 def test_a_request_in_two_parts_is_the_same_wherever_it_is_split(method: str) -> None:
     data = make_request(method, "User: ann", "X-Else: 1")
     whole = read(data)
@@ -86,7 +86,7 @@ def test_a_client_that_sends_nothing_asks_nothing() -> None:
     assert read() is None
 
 
-@pytest.mark.parametrize("method", sorted(WITHOUT_MESSAGE))
+@pytest.mark.parametrize("method", sorted(METHODS_WITHOUT_MESSAGE))
 @pytest.mark.parametrize("data", [" SPAMC/1.5\r\n\r\n", " SPAMC/1.2\r\n", " SPAMC/1.2\n"])
 def test_ping_and_skip_are_complete_without_a_message(method: str, data: str) -> None:
     request = RequestReader(10).feed((method + data).encode())
@@ -181,7 +181,7 @@ def test_any_bytes_give_a_request_or_an_error_and_the_same_one_in_parts(data: by
 
 
 @given(
-    st.sampled_from(sorted(METHODS - WITHOUT_MESSAGE)),
+    st.sampled_from(sorted(METHODS - METHODS_WITHOUT_MESSAGE)),
     st.dictionaries(
         st.from_regex("X-[A-Za-z]{1,9}", fullmatch=True), st.from_regex("[!-~]{0,20}", fullmatch=True)
     ),

@@ -9,13 +9,11 @@ from tamis._kernels.dense import reference
 from tamis._kernels.reference import Floats, Words
 from tamis.compiled import choose_kernels
 
-__all__ = ["deposit_blocks", "multiply_blocks", "multiply_centred", "sum_responsible"]
-
 # The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512
 # columns; for more columns BLAS is as fast.
 _MAX_COLUMNS = 512
 
-# Where there is no core, both are the reference.
+# If there is no compiled core, both are the reference.
 _matrix_kernels = choose_kernels(reference, "tamis._core.dense")
 _sum_kernels = choose_kernels(reference, "tamis._core.sums")
 
@@ -52,7 +50,7 @@ def multiply_blocks(rows: Floats | list[Floats], centre: Floats, run: slice, blo
 def deposit_blocks(
     values: Floats, centre: Floats, block: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
-    """Return the three results of `deposit_rows` with power 1, and that of `multiply_blocks` for all rows.
+    """Return the three results of `deposit_rows` with power 1, and the result of `multiply_blocks`.
 
     A block of few columns stays in the cache between the two, so that it is read from memory once. If a value
     is not finite, there are no sums, and the products have no meaning.

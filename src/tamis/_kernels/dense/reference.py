@@ -6,7 +6,7 @@ import numpy as np
 
 from tamis._kernels.reference import Floats, Words, deposit_rows
 
-_PIECE = 1024  # rows: few enough that their copy is still in the cache when BLAS reads it
+_PIECE = 1024  # number of rows, so few that their copy is still in the cache when BLAS reads it
 
 
 def multiply_centred(
@@ -83,7 +83,7 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row): see the entry."""
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row), as in `__init__`."""
     k, d = linear.shape
     sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
     for first in range(start, stop, _PIECE):

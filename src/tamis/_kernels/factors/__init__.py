@@ -8,8 +8,11 @@ are well conditioned, they agree to about 1e-12.
 """
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
@@ -17,7 +20,7 @@ from tamis._kernels.factors import reference
 from tamis._kernels.reference import Floats, Words
 from tamis.compiled import choose_kernels
 
-__all__ = ["dot_pairs", "row_squares", "solve_rows", "top_rows"]
+Result = TypeVar("Result", bound=NDArray[Any])
 
 _ROW_COST = 100  # the cost of a row besides its arithmetic, in multiplications
 _CHUNKS = 32  # the number of chunks of rows: enough that all threads end at about the same time
@@ -74,7 +77,7 @@ def solve_rows(
     elif threads.count_chunks(work) == 1:
         solve(0, n)
     else:
-        cuts = _even_cuts(indptr, k)
+        cuts = _cut_by_work(indptr, k)
         threads.run_in_turns(len(cuts) - 1, work, lambda chunk: solve(cuts[chunk], cuts[chunk + 1]))
     return out
 
@@ -90,21 +93,20 @@ def row_squares(
     refuse_unless(len(indices) == len(weights) == len(targets), "entries")
     refuse_unless(rows.shape[1] == other_rows.shape[1], "rows")
     _refuse_entries(indptr, indices, len(rows), len(other_rows))
-    out = np.empty(len(rows))
-
-    def sum_squares(start: int, stop: int) -> None:
-        _kernels.row_squares(indptr, indices, weights, targets, rows, other_rows, start, stop, out)
-
-    _map_rows(len(rows), len(indices) * rows.shape[1], sum_squares)
-    return out
+    sum_squares = partial(_kernels.row_squares, indptr, indices, weights, targets, rows, other_rows)
+    return _write_rows(sum_squares, len(indices) * rows.shape[1], np.empty(len(rows)))
 
 
-def _even_cuts(indptr: Words, k: int) -> list[int]:
-    """Return the boundaries of chunks of rows with about the same work."""
+def _cut_by_work(indptr: Words, k: int) -> list[int]:
+    """Return the boundaries of chunks of rows with about the same work.
+
+    To factorise the matrix of a row takes k³ / 6 multiplications, and to add an entry to it k² / 2: so a row
+    costs as much as k / 3 entries.
+    """
     n = len(indptr) - 1
-    cost = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)
-    marks = np.linspace(0.0, float(cost[-1]), _CHUNKS + 1)[1:-1]
-    return [0, *np.searchsorted(cost, marks).tolist(), n]
+    cost_before = indptr - indptr[0] + np.arange(n + 1) * (k / 3.0 + 1.0)  # of all rows before each row
+    costs = np.linspace(0.0, float(cost_before[-1]), _CHUNKS + 1)[1:-1]
+    return [0, *np.searchsorted(cost_before, costs).tolist(), n]
 
 
 def top_rows(scores: Floats, count: int) -> Words:
@@ -113,13 +115,8 @@ def top_rows(scores: Floats, count: int) -> Words:
     Equal scores are in the order of their columns. Scores of −∞ are left out. A row with fewer scores than
     `count` is filled with −1.
     """
-    out = np.empty((len(scores), count), dtype=np.int64)
-
-    def find_top(start: int, stop: int) -> None:
-        _kernels.top_rows(scores, start, stop, out)
-
-    _map_rows(len(scores), scores.size, find_top)
-    return out
+    columns = np.empty((len(scores), count), dtype=np.int64)
+    return _write_rows(partial(_kernels.top_rows, scores), scores.size, columns)
 
 
 def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
@@ -128,25 +125,25 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
     refuse_unless(len(i) == len(j), "pairs")
     refuse_beyond("rows", i, len(left))
     refuse_beyond("rows", j, len(right))
-    out = np.empty(len(i))
+    return _write_rows(
+        partial(_kernels.dot_pairs, left, right, i, j), left.shape[1] * len(i), np.empty(len(i))
+    )
 
-    def multiply(start: int, stop: int) -> None:
-        _kernels.dot_pairs(left, right, i, j, start, stop, out)
 
-    _map_rows(len(i), len(i) * left.shape[1], multiply)
+def _write_rows(kernel: Callable[..., None], work: int, out: Result) -> Result:
+    """Call `kernel(start, stop, out)` for chunks of the rows of `out`, in threads; return `out`.
+
+    The reference is called once, because it holds the interpreter's lock.
+    """
+    if _kernels is reference:
+        kernel(0, len(out), out)
+    else:
+        threads.map_row_chunks(len(out), work, lambda start, stop: kernel(start, stop, out))
     return out
 
 
-def _map_rows(n: int, work: int, function: Callable[[int, int], None]) -> None:
-    """Call `function` for chunks of n rows, in threads if the kernels release the interpreter's lock."""
-    if _kernels is reference:
-        function(0, n)
-    else:
-        threads.map_row_chunks(n, work, function)
-
-
 def _refuse_entries(indptr: Words, indices: Words, rows: int, others: int) -> None:
-    """Raise unless `indptr` is that of `rows` rows, and all `indices` are below `others`.
+    """Raise unless `indptr` describes `rows` rows, and all `indices` are below `others`.
 
     `others` is the number of rows of the other side.
     """

@@ -90,6 +90,6 @@ def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop:
     for first in range(start, stop, step):
         part = slice(first, min(first + step, stop))
         # An index of −1 takes row 0, whose product is replaced below.
-        u, v = (rows.take(at[part], axis=0, mode="clip") for rows, at in ((left, i), (right, j)))
+        u, v = (rows.take(index[part], axis=0, mode="clip") for rows, index in ((left, i), (right, j)))
         products = np.einsum("nk,nk->n", u, v)
         out[part] = np.where((i[part] >= 0) & (j[part] >= 0), products, 0.0)

@@ -91,7 +91,7 @@ def number_keys(keys: UInt64s) -> Numbering:
     Keys are divided into shares by their value, so that equal keys are in one share. The numbers of a share
     follow those of the share before; within a share, they are in the order of first occurrence.
     """
-    # The number of shares does not depend on the number of threads, because the result depends on it.
+    # The numbers depend on how many shares there are, so this must not depend on the number of threads.
     shares = _SHARES if len(keys) >= _MIN_KEYS else 1
     numbers = np.empty(len(keys), dtype=np.int32)
     first = run_together(

@@ -7,7 +7,8 @@ number, and is known by it; a longer one is known by a hash and its bytes.
 import numpy as np
 
 from tamis._core import text as core
-from tamis._core.text import add_columns, add_rows
+from tamis._core.text import add_columns as add_columns
+from tamis._core.text import add_rows as add_rows
 from tamis._kernels.text.kinds import (
     GROWTH,
     PAD,
@@ -26,27 +27,6 @@ from tamis._kernels.text.kinds import (
 )
 from tamis._kernels.text.reference import place_names, slots
 
-__all__ = [
-    "add_columns",
-    "add_rows",
-    "arrange",
-    "count_numbers",
-    "find_keys",
-    "find_tokens",
-    "fold_characters",
-    "fold_words",
-    "hash_tokens",
-    "index_keys",
-    "join_tokens",
-    "make_keys",
-    "make_pair_keys",
-    "number_keys",
-    "number_tokens",
-    "read_grams",
-    "read_words",
-    "sum_groups",
-]
-
 _SEED = int(SEED)
 _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size
 
@@ -59,14 +39,17 @@ def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Byte
     return out[: end + PAD], places
 
 
-def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
+def fold_characters(
+    buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within_words: bool
+) -> tuple[Bytes, Int64s]:
     out, places = _allocate_text(buffer, offsets)
-    end = core.fold_characters(buffer, offsets, *alphabet[1:], within, out, places)
+    end = core.fold_characters(buffer, offsets, *alphabet[1:], within_words, out, places)
     return out[: end + PAD], places
 
 
 def _allocate_text(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
-    # Enough for any text (tests/text/test_alphabet.py). Pages that are not written take no memory.
+    # This size is enough for any text (tests/text/test_alphabet.py); pages that are not written to take no
+    # memory.
     size = GROWTH * len(buffer) + 2 * len(offsets) + PAD
     return np.empty(size, dtype=np.uint8), np.empty(len(offsets), dtype=np.int64)
 
@@ -83,14 +66,14 @@ def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet
     return TokenStream(numbers[:total], documents, _copy_tokens(table))
 
 
-def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bool) -> TokenStream:
+def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within_words: bool) -> TokenStream:
     longest = int(np.diff(offsets).max(initial=0))  # no n-gram is longer than its document
     most = min(most, max(least, longest))
-    size = (len(folded) - PAD) * (2 if within else 1)
+    size = (len(folded) - PAD) * (2 if within_words else 1)
     numbers = np.empty((most - least + 1) * size, dtype=np.int32)
     documents = np.empty(len(offsets), dtype=np.int64)
     table = core.TokenTable(len(folded), _SEED)
-    total = table.read_grams(folded, offsets, least, most, within, numbers, documents)
+    total = table.read_grams(folded, offsets, least, most, within_words, numbers, documents)
     return TokenStream(numbers[:total], documents, _copy_tokens(table))
 
 

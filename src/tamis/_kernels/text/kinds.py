@@ -13,7 +13,7 @@ Hashes = NDArray[np.uint32]
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-BREAK, WORD, MARK, UNSPACED, SKIP = range(5)  # classes of characters: see `reference`
+BREAK, WORD, MARK, UNSPACED, SKIP = range(5)  # classes of characters, which `reference` explains
 PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes beyond its end
 GROWTH = 4  # a folded text has fewer bytes than the text times this (tests/text/test_alphabet.py)
 LONG = 255  # the highest byte of the key of a token of eight bytes or more: see `Tokens`

@@ -1,11 +1,12 @@
-"""Fold documents character by character: the Python form of the compiled kernels, with the same results."""
+"""Fold documents character by character: the reference of the compiled functions that fold text.
+
+To fold a character is to replace it by its folded form, such as lower case, or to drop it. What happens to it
+depends on its class (see `reference`).
+"""
 
 import numpy as np
 
 from tamis._kernels.text.kinds import BREAK, MARK, REPLACEMENT, SKIP, UNSPACED, WORD, Alphabet
-
-_WHITE = frozenset([*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)])
-_WHITE |= {0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 
 class Reader:
@@ -57,13 +58,13 @@ class Reader:
                 out.extend(folded)
         return "".join(out).encode()
 
-    def fold_characters(self, document: bytes, within: bool) -> bytes:
+    def fold_characters(self, document: bytes, within_words: bool) -> bytes:
         """Fold one document as `reference.fold_characters` does."""
-        out = [" "] if within else []
+        out = [" "] if within_words else []
         for character in document.decode("utf-8", "surrogateescape"):
-            if 0xDC80 <= ord(character) <= 0xDCFF:
+            if 0xDC80 <= ord(character) <= 0xDCFF:  # "surrogateescape" decoded a byte that is not UTF-8
                 out.append(chr(REPLACEMENT))
-            elif ord(character) in _WHITE:
+            elif character.isspace():
                 if not out or out[-1] != " ":
                     out.append(" ")
             else:
@@ -72,7 +73,7 @@ class Reader:
                     self._add_marks(out, folded, can_follow=True)
                 elif kind != SKIP:
                     out.extend(folded)
-        if within and out[-1] != " ":
+        if within_words and out[-1] != " ":
             out.append(" ")
         return "".join(out).encode()
 
@@ -84,9 +85,9 @@ class Reader:
         pairs = self.alphabet.pairs
         for mark in marks:
             key = ord(out[-1]) << 21 | ord(mark)
-            at = int(np.searchsorted(pairs, key))
-            if at < len(pairs) and pairs[at] == key:
-                out[-1] = chr(int(self.alphabet.composed[at]))
+            index = int(np.searchsorted(pairs, key))
+            if index < len(pairs) and pairs[index] == key:
+                out[-1] = chr(int(self.alphabet.composed[index]))
             elif can_follow:
                 out.append(mark)
 

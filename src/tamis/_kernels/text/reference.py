@@ -28,7 +28,6 @@ from tamis._kernels.text.kinds import (
     Hashes,
     Indices,
     Int64s,
-    Numbering,
     Rows,
     Tokens,
     TokenStream,
@@ -36,7 +35,7 @@ from tamis._kernels.text.kinds import (
 )
 from tamis._kernels.text.reader import Reader
 
-_MASK = (1 << 64) - 1  # of 64 bits
+_MASK = (1 << 64) - 1  # the lowest 64 bits
 _SEED = int(SEED)
 
 # ── bytes → folded bytes ──
@@ -48,25 +47,29 @@ def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Byte
     Return the bytes and their offsets.
     """
     reader = Reader(alphabet)
-    return _join([reader.fold_words(document) for document in _documents(buffer, offsets)])
+    return _join_documents([reader.fold_words(document) for document in _split_documents(buffer, offsets)])
 
 
-def fold_characters(buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within: bool) -> tuple[Bytes, Int64s]:
+def fold_characters(
+    buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within_words: bool
+) -> tuple[Bytes, Int64s]:
     """Fold documents and keep breaks, such as punctuation; a run of white space becomes one space.
 
-    Return the bytes and their offsets. If `within`, each document begins and ends with a space, so that
+    Return the bytes and their offsets. If `within_words`, each document begins and ends with a space, so that
     `read_grams` finds the words. A byte that is not UTF-8 becomes U+FFFD.
     """
     reader = Reader(alphabet)
-    return _join([reader.fold_characters(document, within) for document in _documents(buffer, offsets)])
+    return _join_documents(
+        [reader.fold_characters(document, within_words) for document in _split_documents(buffer, offsets)]
+    )
 
 
-def _documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
+def _split_documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
     text = buffer.tobytes()
     return [text[i:j] for i, j in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
 
-def _join(documents: list[bytes]) -> tuple[Bytes, Int64s]:
+def _join_documents(documents: list[bytes]) -> tuple[Bytes, Int64s]:
     places = np.zeros(len(documents) + 1, dtype=np.int64)
     np.cumsum([len(document) for document in documents], out=places[1:])
     return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
@@ -81,72 +84,73 @@ def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet
     Words of UNSPACED characters may have any length.
     """
     reader = Reader(alphabet)
-    return _read(
+    return _make_stream(
         [token for token in document.split(b"\0") if token and not reader.is_short(token, shortest)]
-        for document in _documents(folded, offsets)
+        for document in _split_documents(folded, offsets)
     )
 
 
-def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within: bool) -> TokenStream:
+def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within_words: bool) -> TokenStream:
     """Return all n-grams of `least` to `most` characters.
 
-    If `within`, they are n-grams of each word with the spaces around it. A word that has no n-gram of `least`
-    characters is itself one n-gram, with its spaces.
+    If `within_words`, they are n-grams of each word with the spaces around it. A word that has no n-gram of
+    `least` characters is itself one n-gram, with its spaces.
     """
-    return _read(_grams(d.decode(), least, most, within) for d in _documents(folded, offsets))
+    return _make_stream(
+        _list_grams(d.decode(), least, most, within_words) for d in _split_documents(folded, offsets)
+    )
 
 
-def _grams(text: str, least: int, most: int, within: bool) -> list[bytes]:
+def _list_grams(text: str, least: int, most: int, within_words: bool) -> list[bytes]:
     """Return the n-grams of one folded document: see `read_grams`."""
     spaces = [i for i, c in enumerate(text) if c == " "]
-    stretches = [text[i : j + 1] for i, j in pairwise(spaces)] if within else [text]
+    parts = [text[i : j + 1] for i, j in pairwise(spaces)] if within_words else [text]
     grams = []
-    for stretch in stretches:
+    for part in parts:
         for n in range(least, most + 1):
-            if len(stretch) < n and not within:
+            if len(part) < n and not within_words:
                 break
-            last = max(len(stretch) - n, 0)
-            grams += [stretch[k : k + n].encode() for k in range(last + 1)]
-            if len(stretch) <= n and within:
+            last = max(len(part) - n, 0)
+            grams += [part[k : k + n].encode() for k in range(last + 1)]
+            if len(part) <= n and within_words:
                 break
     return [gram for gram in grams if gram]
 
 
-def _read(documents: Iterable[list[bytes]]) -> TokenStream:
+def _make_stream(documents: Iterable[list[bytes]]) -> TokenStream:
     token_lists = list(documents)
-    numbers, distinct = _number([token for tokens in token_lists for token in tokens])
+    numbers, distinct = _number_distinct([token for tokens in token_lists for token in tokens])
     bounds = np.cumsum([0, *map(len, token_lists)]).astype(np.int64)
     return TokenStream(numbers, bounds, distinct)
 
 
 def number_tokens(tokens: Tokens) -> tuple[Indices, Tokens]:
     """Number tokens by first occurrence. Return the number of each token, and the distinct tokens."""
-    return _number(_tokens(tokens))
+    return _number_distinct(_split_tokens(tokens))
 
 
-def _number(tokens: list[bytes]) -> tuple[Indices, Tokens]:
-    """Number tokens by first occurrence; return the number of each, and the distinct tokens."""
+def _number_distinct(tokens: list[bytes]) -> tuple[Indices, Tokens]:
     known: dict[bytes, int] = {}
     numbers = np.array([known.setdefault(token, len(known)) for token in tokens], dtype=np.int32)
     lengths = np.array([len(token) for token in known], dtype=np.int64)
     text = np.frombuffer(b"".join(known) + bytes(PAD), dtype=np.uint8)
-    keys = np.array([_key(token) for token in known], dtype=np.uint64)
+    keys = np.array([_make_key(token) for token in known], dtype=np.uint64)
     return numbers, Tokens(text, np.cumsum(lengths) - lengths, lengths, keys)
 
 
 def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
     """Return the key of each token, valid in this process only: unique below 8 bytes, else a hash."""
-    tokens = _tokens(Tokens(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
-    return np.array([_key(token) for token in tokens], dtype=np.uint64)
+    tokens = _split_tokens(Tokens(text, starts, lengths, np.zeros(0, dtype=np.uint64)))
+    return np.array([_make_key(token) for token in tokens], dtype=np.uint64)
 
 
-def _tokens(tokens: Tokens) -> list[bytes]:
+def _split_tokens(tokens: Tokens) -> list[bytes]:
     whole = tokens.text.tobytes()
     spans = zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True)
     return [whole[i : i + length] for i, length in spans]
 
 
-def _key(token: bytes) -> int:
+def _make_key(token: bytes) -> int:
     """Return the key of a token, as `Tokens` describes it."""
     length = len(token)
     if length < 8:
@@ -168,23 +172,15 @@ def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int
     `shares` is the number of shares, which `share_of` assigns to keys; `numbers` has an element for each key
     of all shares. Return the first position of each number among all keys.
     """
-    mine = np.flatnonzero(share_of(keys, shares) == share)
-    numbering = _number_by_occurrence(keys[mine].tolist())
-    numbers[mine] = numbering.numbers
-    return mine[numbering.first_positions]
+    positions = np.flatnonzero(share_of(keys, shares) == share)
+    known: dict[int, int] = {}
+    numbers[positions] = [known.setdefault(key, len(known)) for key in keys[positions].tolist()]
+    return positions[np.unique(numbers[positions], return_index=True)[1]]
 
 
 def share_of(keys: UInt64s, shares: int) -> Int64s:
     """Return the share that each key belongs to."""
     return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
-
-
-def _number_by_occurrence(keys: list[int]) -> Numbering:
-    known: dict[int, int] = {}
-    numbers = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int32)
-    first = np.full(len(known), len(keys), dtype=np.int64)
-    np.minimum.at(first, numbers, np.arange(len(keys)))
-    return Numbering(numbers, first)
 
 
 def slots(count: int) -> int:
@@ -200,14 +196,14 @@ def index_keys(keys: UInt64s) -> UInt64s:
     bits = slots(len(keys))
     table = np.zeros(2 << bits, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
-        at = _slot(key, bits)
-        while table[2 * at + 1]:
-            at = (at + 1) % (1 << bits)
-        table[2 * at], table[2 * at + 1] = key, number + 1
+        slot = _find_slot(key, bits)
+        while table[2 * slot + 1]:
+            slot = (slot + 1) % (1 << bits)
+        table[2 * slot], table[2 * slot + 1] = key, number + 1
     return table
 
 
-def _slot(key: int, bits: int) -> int:
+def _find_slot(key: int, bits: int) -> int:
     return (key * _SEED & _MASK) >> (64 - bits)
 
 
@@ -216,15 +212,15 @@ def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
 
     `table` is `index_keys(tokens.keys)`; the reference does not need it.
     """
-    number = {token: k for k, token in enumerate(_tokens(tokens))}
-    return np.array([number.get(token, -1) for token in _tokens(other)], dtype=np.int32)
+    number = {token: k for k, token in enumerate(_split_tokens(tokens))}
+    return np.array([number.get(token, -1) for token in _split_tokens(other)], dtype=np.int32)
 
 
 def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
     """Return the index of each key in a table that `index_keys` made; -1 if it is not there."""
     pairs = table.reshape(-1, 2)
-    taken = pairs[pairs[:, 1] > 0]
-    number = dict(zip(taken[:, 0].tolist(), (taken[:, 1] - np.uint64(1)).tolist(), strict=True))
+    used = pairs[pairs[:, 1] > 0]
+    number = dict(zip(used[:, 0].tolist(), (used[:, 1] - np.uint64(1)).tolist(), strict=True))
     return np.array([number.get(key, -1) for key in keys.tolist()], dtype=np.int32)
 
 
@@ -260,14 +256,14 @@ def make_pair_keys(
 ) -> tuple[UInt64s, Int64s]:
     """Make a key of the i-th number in `left` and the (i + shift)-th in `right`, for each i, per document.
 
-    The key is left << 32 | right. Return the keys, and where those of each document start (n + 1,).
+    The key is left << 32 | right. Return the keys, and where the keys of each document start (n + 1,).
     """
     keys: list[int] = []
     documents = np.zeros(len(right_documents), dtype=np.int64)
     for d in range(len(right_documents) - 1):
-        theirs = right[right_documents[d] + shift : right_documents[d + 1]].tolist()
-        ours = left[left_documents[d] : left_documents[d] + len(theirs)].tolist()
-        keys += [i << 32 | j for i, j in zip(ours, theirs, strict=True)]
+        seconds = right[right_documents[d] + shift : right_documents[d + 1]].tolist()
+        firsts = left[left_documents[d] : left_documents[d] + len(seconds)].tolist()
+        keys += [i << 32 | j for i, j in zip(firsts, seconds, strict=True)]
         documents[d + 1] = len(keys)
     return np.array(keys, dtype=np.uint64), documents
 
@@ -294,32 +290,31 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     """
     sums: list[dict[int, float]] = [{} for _ in range(groups)]
     for d in range(len(rows.indptr) - 1):
-        own = sums[group[d]]
-        within = slice(rows.indptr[d], rows.indptr[d + 1])
-        for number, count in zip(rows.indices[within].tolist(), rows.counts[within].tolist(), strict=True):
-            own[number] = own.get(number, 0.0) + count
+        total = sums[group[d]]
+        entries = slice(rows.indptr[d], rows.indptr[d + 1])
+        for number, count in zip(rows.indices[entries].tolist(), rows.counts[entries].tolist(), strict=True):
+            total[number] = total.get(number, 0.0) + count
     ends = np.cumsum([0, *map(len, sums)]).astype(np.int64)
-    numbers = np.array([number for own in sums for number in own], dtype=np.int32)
-    return Rows(ends, numbers, np.array([count for own in sums for count in own.values()]))
+    numbers = np.array([number for total in sums for number in total], dtype=np.int32)
+    return Rows(ends, numbers, np.array([count for total in sums for count in total.values()]))
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Move column i of sparse rows to columns[i], times signs[i]; sort each row by column.
+    """Move the columns of sparse rows as `arrange` of the entry does; write to `moved` and `values`.
 
-    Column i is dropped if columns[i] is negative. Values that come to one column are added, in their order.
-    Columns and values are written to `moved` and `values`.
+    Values that come to one column are added in their order.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]
     order = np.lexsort((np.arange(len(row)), places, row))
     order = order[places[order] >= 0]
     row, places = row[order], places[order]
-    new = np.append(True, (np.diff(row) != 0) | (np.diff(places) != 0))[: len(row)]
-    kept = int(new.sum())
-    moved[:kept], values[:kept] = places[new], 0.0
-    np.add.at(values, np.cumsum(new) - 1, numbers[order])
-    each = np.bincount(row[new], minlength=len(rows.indptr) - 1)
-    return Rows(np.append(0, np.cumsum(each)).astype(np.int64), moved[:kept], values[:kept])
+    is_new = np.append(True, (np.diff(row) != 0) | (np.diff(places) != 0))[: len(row)]
+    count = int(is_new.sum())
+    moved[:count], values[:count] = places[is_new], 0.0
+    np.add.at(values, np.cumsum(is_new) - 1, numbers[order])
+    lengths = np.bincount(row[is_new], minlength=len(rows.indptr) - 1)
+    return Rows(np.append(0, np.cumsum(lengths)).astype(np.int64), moved[:count], values[:count])
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:

@@ -241,7 +241,7 @@ def observe_table(
     total: Moments | None = None
     if weights is None and fold is None and not exact and isinstance(rows, slice) and rows == slice(None):
         columns = table.list_separate_columns()
-        total = None if columns is None else Moments.observe_columns_fully(columns)
+        total = None if columns is None else Moments.observe_unweighted(columns)
         if total is not None:
             return total
     for block, x in table.dense_runs(_DENSE_CELLS if cells is None else cells, rows):

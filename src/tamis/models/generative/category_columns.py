@@ -39,7 +39,7 @@ class CategoryColumns(Block[Codes, Tally]):
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.column_indices(table)
         if isinstance(table, OneRow):
-            values = table.categories_of(columns)
+            values = table.list_categories(columns)
             codes = np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64)
             return (
                 self._check_numbers(Codes(codes, values), table, columns) if learn else Codes(codes, values)

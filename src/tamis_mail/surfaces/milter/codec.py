@@ -15,8 +15,9 @@ QUIT_NEW_CONNECTION announces the mail of another SMTP client. Each command but 
 an answer of one packet, unless a ProtocolOption says that the filter does not answer it. The answer to
 END_OF_BODY is any number of changes and one decision.
 
-In libmilter, NEGOTIATE is SMFIC_OPTNEG, END_OF_HEADER is SMFIC_EOH, END_OF_BODY is SMFIC_BODYEOB and
-RECIPIENT is SMFIC_RCPT; an `Action` is a flag SMFIF_…, and a `ProtocolOption` a flag SMFIP_….
+In libmilter, Sendmail's library for filters, NEGOTIATE is SMFIC_OPTNEG, END_OF_HEADER is SMFIC_EOH,
+END_OF_BODY is SMFIC_BODYEOB and RECIPIENT is SMFIC_RCPT; an `Action` is a flag SMFIF_…, and a
+`ProtocolOption` a flag SMFIP_….
 """
 
 import struct

@@ -10,7 +10,7 @@ from tamis_mail.surfaces.milter.service import ON_FAULT, ON_SPAM, MilterService,
 
 _LISTEN = "127.0.0.1:8783"
 _CONNECTIONS = 250  # Postfix has 100 processes that receive mail, and each keeps a connection
-_IDLE_SECONDS = 3600  # a connection lasts as long as that of the SMTP client, which may be slow
+_IDLE_SECONDS = 3600  # the connection lasts as long as the SMTP client's, which may be slow
 _SECONDS = 86400  # maximum duration of a connection
 
 

@@ -30,7 +30,8 @@ ON_FAULT = ("accept", "tempfail")
 
 _BLOCK = 1 << 16  # bytes that are read at once
 _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
-_REJECTION = "550 5.7.1 This message was taken for spam"  # a score would show a spammer what to change
+# The reply does not name the score, because spammers could change the message until the score is low.
+_REJECTION = "550 5.7.1 This message was taken for spam"
 _QUARANTINE = "tamis: spam"
 _VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
 _NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")

@@ -41,7 +41,8 @@ _OPTIONS = (
     | ProtocolOption.SILENT_HEADER
     | ProtocolOption.LEADING_SPACE
 )
-_MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))  # those that fill an `Envelope`
+# The macros that fill an `Envelope`: i is the queue id, and j the name of the mail server.
+_MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 # The macros of these commands hold for all messages of an SMTP client.
 _CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
 # Bytes of a host name and of a macro's value, which are cut off there, and of the name of an old field.
@@ -186,8 +187,8 @@ class Session:
         name, value = codec.read_header(data)
         if len(name) <= _LONGEST_NAME and has_verdict_name(name):
             self._take_old_field(name, value)
-        is_complete = self.agreed.options & ProtocolOption.LEADING_SPACE
-        space = b"" if is_complete or value.startswith((b"\t", b"\n", b"\r\n")) else b" "
+        has_space = self.agreed.options & ProtocolOption.LEADING_SPACE
+        space = b"" if has_space or value.startswith((b"\t", b"\n", b"\r\n")) else b" "
         lines = value.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         self._add(b"".join((name, b":", space, lines, b"\r\n")))
 
@@ -243,8 +244,8 @@ class Session:
 
     def _make_envelope(self) -> Envelope:
         macros: dict[bytes, bytes] = {}
-        for part in self._macros.values():
-            macros |= part
+        for macros_of_command in self._macros.values():
+            macros |= macros_of_command
         draft = self._draft
         return Envelope(
             client_name=self._client[0],

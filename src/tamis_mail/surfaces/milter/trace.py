@@ -1,4 +1,4 @@
-"""Make the Received field that the mail server is about to add to a message, from its envelope.
+"""Make the Received field, a trace field (RFC 5321), that the mail server is about to add to a message.
 
 Mail servers do not show this field to a filter. But mail in folders, which is learned, has it, and in mail
 that comes directly from its sender it is the only field that names the sender's host. So a message is judged

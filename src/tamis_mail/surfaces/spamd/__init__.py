@@ -1,1 +1,1 @@
-"""The protocol of SpamAssassin's spamd, for spamc, Exim, Evolution, KMail and isbg."""
+"""The protocol of SpamAssassin's spamd, for clients such as spamc, Exim, Evolution, KMail and isbg."""

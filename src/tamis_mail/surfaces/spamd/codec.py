@@ -10,7 +10,7 @@ Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty l
 other than 0 reports an error, after which spamc passes the message on unchanged: 79 is SpamAssassin's own,
 the others are those of sysexits.h.
 
-The answer depends on the version of the client, as that of SpamAssassin does: Exim sends 1.2, and does not
+The answer depends on the version of the client, as SpamAssassin's answer does: Exim sends 1.2, and does not
 understand a report with a Content-length.
 
     before 1.1   the request has no fields, and the message follows the first line
@@ -26,13 +26,13 @@ from dataclasses import dataclass, field
 METHODS = frozenset(  # of requests
     ("CHECK", "SYMBOLS", "REPORT", "REPORT_IFSPAM", "PROCESS", "HEADERS", "TELL", "PING", "SKIP")
 )
-WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))  # methods of requests without a message
+METHODS_WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))
 # The names of the codes of an answer.
 CODE_NAMES = {0: "EX_OK", 64: "EX_USAGE", 65: "EX_DATAERR", 69: "EX_UNAVAILABLE", 70: "EX_SOFTWARE"}
 CODE_NAMES |= {74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM", 79: "EX_TIMEOUT"}
 USAGE, DATA_ERROR, UNAVAILABLE, TEMPORARY, PROTOCOL, TIMEOUT = 64, 65, 69, 75, 76, 79
 PONG = b"SPAMD/1.5 0 PONG\r\n"
-MARKED = frozenset(("PROCESS", "HEADERS"))  # methods whose answer has the message, or its header
+MARKING_METHODS = frozenset(("PROCESS", "HEADERS"))  # they return the marked message, or its header
 
 _OK = "SPAMD/1.1 0 EX_OK"  # the version that SpamAssassin writes, and that clients expect
 _LARGEST_HEAD = 8192  # bytes of the request line and the header fields
@@ -98,7 +98,7 @@ class RequestReader:
             rest = self._take_head(data)
             if rest is None:
                 return None
-            if self._method in WITHOUT_MESSAGE:
+            if self._method in METHODS_WITHOUT_MESSAGE:
                 return Request(self._method, self._fields, b"", self._version)
             data = rest
         self._parts.append(data)
@@ -204,7 +204,7 @@ def _is_one_line(first: bytes) -> bool:
     if parts is None:
         return False
     version = (int(parts[2]), int(parts[3]))
-    return version < (1, 1) or (version < (1, 5) and parts[1].decode("ascii") in WITHOUT_MESSAGE)
+    return version < (1, 1) or (version < (1, 5) and parts[1].decode("ascii") in METHODS_WITHOUT_MESSAGE)
 
 
 def answer_verdict(
@@ -220,7 +220,7 @@ def answer_verdict(
     # Exim compares the two numbers: they must agree with the verdict after rounding, too.
     rounded = max(round(score, 1), threshold) if is_spam else min(round(score, 1), threshold - 0.1)
     spam = f"Spam: {words[is_spam]} ; {rounded:.1f} / {threshold:.1f}"
-    version, is_marked = request.version, request.method in MARKED
+    version, is_marked = request.version, request.method in MARKING_METHODS
     if is_marked and version < (1, 2):
         return f"{_OK}\r\n".encode("ascii") + (body or b"")
     lines = [_OK]

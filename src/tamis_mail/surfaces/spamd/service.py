@@ -10,7 +10,7 @@ from tamis_mail.serving.logs import Log
 from tamis_mail.serving.metrics import Metrics
 from tamis_mail.serving.server import Limits
 from tamis_mail.surfaces.spamd.codec import (
-    MARKED,
+    MARKING_METHODS,
     PONG,
     PROTOCOL,
     TEMPORARY,
@@ -117,7 +117,7 @@ class SpamdService:
             body = names.encode("ascii", "replace")
         elif request.method in ("REPORT", "REPORT_IFSPAM"):
             body = _write_report(judged, score, required) if is_spam or request.method == "REPORT" else b""
-        elif request.method in MARKED:
+        elif request.method in MARKING_METHODS:
             body = self._mark(request, judged)
         return answer_verdict(request, is_spam=is_spam, score=score, required=required, body=body)
 
@@ -168,7 +168,7 @@ class SpamdService:
 
 def _shows_evidence(request: Request) -> bool:
     """Whether the answer has the evidence, which takes longer than the verdict."""
-    return request.method in MARKED or request.method.startswith("REPORT")
+    return request.method in MARKING_METHODS or request.method.startswith("REPORT")
 
 
 def _write_report(judged: TimedVerdict, score: float, required: float) -> bytes:
