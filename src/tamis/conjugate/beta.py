@@ -40,7 +40,7 @@ class Beta(Prior):
     >>> after = coin.update(Tally.observe([1, 1]))
     >>> (float(after.a), float(after.b)), round(float(after.mean), 4)
     ((4.0, 2.0), 0.6667)
-    >>> swans = Beta(1, 1).update(Tally.observe([0, 0, 0]))  # three white ones; is the next one black?
+    >>> swans = Beta(1, 1).update(Tally.observe([0, 0, 0]))  # three swans, none black; is the next one?
     >>> round(float(swans.predictive().density(1)), 3)
     0.2
     """
