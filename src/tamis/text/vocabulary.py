@@ -21,8 +21,8 @@ from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-# Chunks are merged when their sums and entries, with the entries that were merged before, are more than this
-# number (about 60 MB) plus twice the entries that were merged before.
+# Chunks are merged when the number of their sums and entries, with the entries that were merged before, is
+# more than this number (about 60 MB) plus twice the number of the entries that were merged before.
 _MERGE_SIZE = 1 << 22
 
 
@@ -70,7 +70,7 @@ class Vocabulary:
         return names
 
     def keep_columns(self, columns: Mask) -> "Vocabulary":
-        """Drop the columns that are not marked; the others move up."""
+        """Drop the columns that are not marked, and renumber the others."""
         new_columns = np.cumsum(columns) - 1
         rows = np.flatnonzero(columns[self.columns])
         return Vocabulary(self.lexicon.take(rows), new_columns[self.columns[rows]])
@@ -148,7 +148,7 @@ class GivenVocabulary:
         return {name: k for k, name in enumerate(self.names)}
 
     def keep_columns(self, columns: Mask) -> "GivenVocabulary":
-        """Drop the columns that are not marked; the others move up."""
+        """Drop the columns that are not marked, and renumber the others."""
         return GivenVocabulary(self.names[columns])
 
 
@@ -233,10 +233,11 @@ def sum_by_class(
 
 
 def compute_class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
-    """Return how much the presence of each token in a text tells about the text's class, in nats.
+    """Return the information about a text's class in the presence of each token, summed over texts.
 
     `documents_with_token` (tokens, classes) and `documents` (classes,) are numbers of texts. The result is
-    the number of texts times the mutual information; twice it is the G statistic of independence.
+    the number of texts times the mutual information; twice it is the G statistic (log-likelihood ratio) of
+    the test of independence.
 
     >>> information = compute_class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
     >>> [round(float(x), 3) for x in information]
