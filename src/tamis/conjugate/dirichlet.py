@@ -36,9 +36,6 @@ _TOLERANCE = 1e-6  # totals may sum to less than the weight by this fraction of 
 class Dirichlet(Prior):
     """Dirichlet(α): as if α_k observations of each category k had been observed.
 
-    `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them from a
-    statistic that has names.
-
     It is updated by a Tally with a total for each category: one of `Tally.count`, or of `Tally.observe` with
     one-hot rows or rows of counts, such as documents. An error is raised if the totals sum to less than the
     weight: then a category is missing, such as the last one, which `Categorical(…, minimal=True)` omits.
@@ -49,8 +46,8 @@ class Dirichlet(Prior):
     """
 
     concentration: Array  # batch + (K,)
-    keys: Keys | None  # names of the first batch axis
-    terms: Keys | None  # names of the categories
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
+    terms: Keys | None  # names of the categories, from a statistic that has them
 
     def __init__(
         self, concentration: ArrayLike, *, keys: Keys | None = None, terms: Keys | None = None

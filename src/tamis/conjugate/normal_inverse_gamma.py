@@ -29,8 +29,7 @@ class NormalInverseGamma(Prior):
 
     Each column of diagonal `Moments` has a prior. The mean has `strength` pseudo-observations, but the
     variance has 2 (shape − 1), and a statistic has only one weight. So in general the prior is not equivalent
-    to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`. `keys` name the
-    slices of the first batch axis; `update` takes them from a statistic grouped by label.
+    to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
     >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))
@@ -43,7 +42,7 @@ class NormalInverseGamma(Prior):
     strength: Array
     shape: Array
     scale: Array
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
 
     def __init__(
         self,
@@ -172,7 +171,6 @@ class NormalInverseGamma(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> StudentT:
-        """The distribution of a new observation."""
         squared_scale = self.scale / self.shape * (1.0 + 1.0 / self.strength)
         return StudentT(2.0 * self.shape, self.location, np.sqrt(squared_scale))
 

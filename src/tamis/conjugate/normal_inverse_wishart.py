@@ -36,8 +36,7 @@ class NormalInverseWishart(Prior):
 
     The mean has `strength` pseudo-observations, but the covariance has `freedom` − d − 1, and a statistic has
     only one weight. So in general the prior is not equivalent to a statistic of pseudo-observations, and it
-    has no `from_statistic` and `as_statistic`. The freedom must be above d − 1. `keys` name the slices of the
-    first batch axis; `update` takes them from a statistic grouped by label.
+    has no `from_statistic` and `as_statistic`. The freedom must be above d − 1.
 
     The evidence is accurate however far the data are from the location. The scale of a posterior is not: it
     contains the square of that distance. At a distance of 1e4 standard deviations, only half of the digits of
@@ -53,7 +52,7 @@ class NormalInverseWishart(Prior):
     strength: Array  # batch
     freedom: Array  # batch
     scale: Array  # batch + (d, d)
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
     factor: Cholesky = field(repr=False)  # of the scale
 
     def __init__(
@@ -239,7 +238,6 @@ class NormalInverseWishart(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> MultivariateT:
-        """The distribution of a new observation."""
         freedom = self.freedom - (self.dimension - 1.0)
         factor = (1.0 + 1.0 / self.strength) / freedom
         return MultivariateT(freedom, self.location, factor[..., None, None] * self.scale)

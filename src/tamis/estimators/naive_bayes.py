@@ -402,7 +402,7 @@ class CategoricalNB(DiscreteClassifier):
                 columns=tuple(range(schema.width)),
                 alpha=self._check_alpha(schema),
                 numbered=True,
-                least=self.min_categories,
+                min_values=self.min_categories,
             )
         }
 

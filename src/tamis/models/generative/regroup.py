@@ -1,7 +1,7 @@
 """Convert a statistic when columns change from one block (family) to another, without reading rows again.
 
 Only columns without any value can change: their old sums are zero, or were imputed by EM and are dropped, and
-their new sums are zero. Columns that first appear in later rows, if rows are dicts, are such columns, too.
+their new sums are zero. If rows are dicts, columns that first appear in later rows are such columns, too.
 """
 
 from collections.abc import Sequence
