@@ -143,7 +143,7 @@ def _dot(a: Array, b: Array) -> Array:
 
 
 def warn_where(affected: NDArray[np.bool_], message: str, depth: int = 4) -> None:
-    """Warn, at the call of `fit`, `depth` calls from here, if any prior of a batch is affected."""
+    """Warn if any prior of a batch is affected; the warning shows the call of `fit`, `depth` calls up."""
     if affected.any():
         count = "" if affected.size == 1 else f" ({int(affected.sum())} of {affected.size} priors)"
         warnings.warn(f"{message}{count}", RuntimeWarning, stacklevel=depth)

@@ -32,7 +32,7 @@ S = TypeVar("S", bound=Sums)
 class Codes:
     """Columns of categories as codes: the index of each value among its column's values, -1 where missing.
 
-    Either `named` lists the values of each column, or they are integers and code 0 stands for `least`.
+    Either `named` lists the values of each column, or the values are integers, and code 0 stands for `least`.
     """
 
     codes: NDArray[np.int64]  # (n, d)

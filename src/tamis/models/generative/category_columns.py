@@ -44,38 +44,13 @@ class CategoryColumns(Block[Codes, Tally]):
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.column_indices(table)
-        if isinstance(table, OneRow):
-            values = table.categories_of(columns)
-            codes = np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64)
-            return (
-                self._check_numbers(Codes(codes, values), table, columns) if learn else Codes(codes, values)
-            )
-        integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
-        if integers is not None:
-            return self._check_numbers(integers, table, columns) if learn else integers
-        pairs = [table.categories(j) for j in columns]
-        codes = np.empty((table.rows, len(columns)), dtype=np.int64)
-        for j, (_, column) in enumerate(pairs):
-            codes[:, j] = column
-        named = Codes(codes, tuple(keys for keys, _ in pairs))
-        return self._check_numbers(named, table, columns) if learn else named
+        codes = _encode_columns(table, columns)
+        if learn and self.numbered:
+            _refuse_negative_values(codes, table, columns)
+        return codes
 
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < _MAX_RANGE)  # False if any value is NaN
-
-    def _check_numbers(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
-        """Return the codes; raise if values are `numbered` and one of them is negative."""
-        if not self.numbered:
-            return codes
-        smallest = (
-            [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
-        )
-        for column, value in zip(columns, smallest, strict=True):
-            if _is_number(value) and value < 0:
-                raise ValueError(
-                    f"Negative values in data: {table.describe(column)} holds {value:g}, expected 0, 1, 2 …"
-                )
-        return codes
 
     def observe(
         self,
@@ -277,6 +252,33 @@ class Grid:
             cells = np.where(is_unseen, self.widths, cells)
             cells = np.where(codes < 0, -1, cells)
         return np.ascontiguousarray(cells)
+
+
+def _encode_columns(table: Table, columns: Sequence[int]) -> Codes:
+    """Encode columns of a table, without a dictionary if they are integers of a narrow range."""
+    if isinstance(table, OneRow):
+        values = table.categories_of(columns)
+        return Codes(np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64), values)
+    integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
+    if integers is not None:
+        return integers
+    pairs = [table.categories(j) for j in columns]
+    codes = np.empty((table.rows, len(columns)), dtype=np.int64)
+    for j, (_, column) in enumerate(pairs):
+        codes[:, j] = column
+    return Codes(codes, tuple(keys for keys, _ in pairs))
+
+
+def _refuse_negative_values(codes: Codes, table: Table, columns: Sequence[int]) -> None:
+    """Raise if a value is a number below 0."""
+    smallest = (
+        [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
+    )
+    for column, value in zip(columns, smallest, strict=True):
+        if _is_number(value) and value < 0:
+            raise ValueError(
+                f"Negative values in data: {table.describe(column)} holds {value:g}, expected 0, 1, 2 …"
+            )
 
 
 def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:

@@ -80,11 +80,9 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
-    # Multinomial counts have one weight for all columns.
-    if isinstance(part, Tally) and len(part.weight.shape) == 1:
-        return Tally(weight=part.weight, total=move(part.total), keys=part.keys)
-    if isinstance(part, Tally) and len(part.weight.shape) == 2:
-        return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
+    if isinstance(part, Tally):  # multinomial counts have one weight for all columns
+        weight = part.weight if len(part.weight.shape) == 1 else move(part.weight)
+        return Tally(weight=weight, total=move(part.total), keys=part.keys)
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
         raise ValueError(_describe_refusal("gaussian"))
     if part.form == "full":

@@ -80,10 +80,11 @@ class GenerativeState:
         self.posterior = posterior  # None until it is first needed
         self.history = history  # of EM; None if all labels were known
         self.temperature = temperature  # calibration: log-odds are divided by it
-        self.classes: NDArray[Any] | None = None  # None until it is first needed
-        self.projection: Projection | None = None  # None until it is first needed
+        # These are None until they are first needed.
+        self.classes: NDArray[Any] | None = None  # the labels of the classes
+        self.projection: Projection | None = None  # Fisher's discriminants
         self.inference_model: InferenceModel | None = None
-        self._names: frozenset[object] | None = None
+        self._names: frozenset[object] | None = None  # of columns
 
     @property
     def statistic(self) -> Joint:
