@@ -36,10 +36,10 @@ GUESSED: Final = {
     "cp949": "ko",
 }
 
-_ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared for unknown encodings
+_ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # names for encodings that are unknown
 
-# Bytes that a guess examines, besides the test for ASCII and UTF-8: the first ones for marks and zero bytes,
-# and the first chunk of this size that is not ASCII for words.
+# All bytes are tested for ASCII and UTF-8. Marks and zero bytes are searched in the first bytes, and words in
+# the first chunk that is not ASCII; both have this size.
 _HEAD = 1 << 16
 _SAMPLE = 1500  # bytes of non-ASCII words that are decoded in each guessed encoding; more change no guess
 _CP1252_LOG_ODDS = 3.0  # cp1252 is 20 times (e³) as frequent as any other encoding but UTF-8

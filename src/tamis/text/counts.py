@@ -45,7 +45,7 @@ from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
 _MIN_CHUNK = 1 << 16  # bytes: chunks are not made smaller, however many tokens a word has
-_OWN_DEFAULTS: Final = {  # of parameters that scikit-learn's vectorizers do not have
+_OWN_DEFAULTS: Final = {  # the defaults of parameters that scikit-learn's vectorizers do not have
     "fold": "case",
     "unspaced": "pairs",
     "digits": "keep",

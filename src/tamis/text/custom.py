@@ -39,7 +39,7 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`.
+    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`: a `Reader`.
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
@@ -75,7 +75,6 @@ class CustomAnalyzer:
 
     @property
     def tokens_per_word(self) -> int:
-        """The approximate number of tokens per word of a text."""
         return count_tokens_per_word(self.analyzer, self.ngram_range, self.pairs)
 
     @cached_property
@@ -124,7 +123,6 @@ class CustomAnalyzer:
         return _add_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
 
     def preprocess(self, document: Any) -> Any:
-        """Return the document as it is before it is split into words."""
         return self.vectorizer.build_preprocessor()(document)
 
     def split(self, document: Any) -> Iterable[str]:
@@ -161,7 +159,6 @@ class CustomAnalyzer:
             yield Tokenized(batch, size)
 
     def count(self, documents: Tokenized) -> LexiconCounts:
-        """Count the tokens of each document, and number them in a lexicon of these documents."""
         known: dict[str, int] = {}
         numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
         ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)

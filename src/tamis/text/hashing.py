@@ -114,7 +114,6 @@ class Hashed:
         return columns
 
     def find_columns(self, names: list[str]) -> list[int]:
-        """Return the columns of tokens."""
         packed = PackedTexts.pack([name.encode() for name in names])
         columns: list[int] = find_buckets(packed, self.width).columns.tolist()
         return columns

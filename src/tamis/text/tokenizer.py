@@ -97,7 +97,6 @@ class Tokenizer:
 
     @property
     def tokens_per_word(self) -> int:
-        """The approximate number of tokens per word of a text."""
         return count_tokens_per_word(self.analyzer, self.ngram_range, self.pairs)
 
     def __getstate__(self) -> dict[str, object]:
@@ -162,7 +161,6 @@ class Tokenizer:
         return " ".join(word for (word,) in words)
 
     def count(self, corpus: Corpus) -> LexiconCounts:
-        """Count the tokens of each document, and number them in a lexicon of these documents."""
         lexicon, streams = self._read_tokens(corpus)
         stream = _interleave(streams)
         return LexiconCounts(lexicon, kernels.count_numbers(stream.numbers, stream.documents, len(lexicon)))

@@ -135,10 +135,7 @@ class GivenVocabulary:
         return cls(names)
 
     def find(self, lexicon: Lexicon) -> ColumnSigns:
-        """Return the columns of the entries of another lexicon, −1 for those that have none.
-
-        All signs are 1.
-        """
+        """Return the columns of the entries of another lexicon, as `Vocabulary.find` does."""
         column_of = self._column_of
         columns = np.array([column_of.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
         return ColumnSigns(columns, np.ones(len(columns)))
@@ -148,7 +145,6 @@ class GivenVocabulary:
         return {name: k for k, name in enumerate(self.names)}
 
     def keep_columns(self, columns: Mask) -> "GivenVocabulary":
-        """Drop the columns that are not marked, and renumber the others."""
         return GivenVocabulary(self.names[columns])
 
 
@@ -173,7 +169,6 @@ class ChunkMerger:
         self._merged_size = 0
 
     def add(self, lexicon: Lexicon, sums: ClassSums) -> None:
-        """Add a chunk."""
         self.lexicons.append(lexicon)
         self.sums.append(sums)
 

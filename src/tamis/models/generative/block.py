@@ -61,7 +61,6 @@ class Codes:
         ]
 
     def take(self, rows: Rows) -> "Codes":
-        """Select these rows."""
         return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
 
     def __len__(self) -> int:
@@ -76,7 +75,6 @@ class Responsibilities:
     values: Array  # (n, K)
 
     def take(self, rows: NDArray[np.int64]) -> "Responsibilities":
-        """Select these rows."""
         return Responsibilities(self.keys, self.values[rows])
 
 
@@ -221,7 +219,6 @@ class Block(ABC, Generic[E, S]):
         return rows
 
     def with_columns(self, columns: tuple[int, ...]) -> Self:
-        """Return the block for other columns."""
         return replace(self, columns=columns)
 
 

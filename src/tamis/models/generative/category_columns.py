@@ -120,7 +120,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return _lay_out(_Identical(terms), self._width(statistic)).columns
 
     def _width(self, statistic: Tally) -> int:
-        """The number of columns; if not all are known, up to the last that has a term."""
+        """The number of columns; if the block takes all columns, those up to the last that has a term."""
         if self.columns is not None:
             return len(self.columns)
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
@@ -191,7 +191,7 @@ class _Identical(NamedTuple):
         return id(self.terms)
 
 
-@lru_cache(maxsize=16)  # if rows are learned one by one, a new term is rare, and the layout does not change
+@lru_cache(maxsize=16)  # new terms are rare: if rows are learned one by one, the layout seldom changes
 def _lay_out(key: _Identical, width: int) -> Layout:
     """Find the terms of each of `width` columns."""
     indices: list[list[int]] = [[] for _ in range(width)]
