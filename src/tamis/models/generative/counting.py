@@ -22,10 +22,7 @@ MAX_COUNT = 2.0**52  # counts below this number are learned without the checks o
 
 
 class NoEvidenceError(ValueError, AttributeError):
-    """The parameters cannot be integrated out.
-
-    It is also an AttributeError, so that `hasattr(model, "log_evidence_")` is False.
-    """
+    """The parameters cannot be integrated out. As an AttributeError, it lets `hasattr` return False."""
 
 
 def refuse_missing_prior(has_prior: bool) -> None:

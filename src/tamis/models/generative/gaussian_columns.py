@@ -26,9 +26,7 @@ from tamis.models.generative.gaussian_expectation import Gaussian, Natural, Prep
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
-# The least variance of a density, whose inverse is finite. A column of a smaller variance is treated as
-# constant.
-_MIN_VARIANCE = 1e-300
+_MIN_VARIANCE = 1e-300  # of a density: its inverse is finite; columns of smaller variance count as constant
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 

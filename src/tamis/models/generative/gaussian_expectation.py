@@ -205,15 +205,9 @@ class PreparedGaussianRows:
         quadratic = np.ascontiguousarray(np.broadcast_to(natural.quadratic, (k, d, d)))
 
         def sum_chunk(start: int, stop: int) -> tuple[Array, float]:
+            run = slice(start, stop)
             return dense.sum_responsible(
-                self.rows,
-                slice(start, stop),
-                self.weights,
-                self.origin,
-                natural.constant,
-                linear,
-                quadratic,
-                hard,
+                self.rows, run, self.weights, self.origin, natural.constant, linear, quadratic, hard
             )
 
         sums, log_likelihood = self._add_chunks(k, lambda chunks: [sum_chunk(*chunk) for chunk in chunks])
@@ -322,7 +316,10 @@ class _Worker(NamedTuple):
                 rows = slice(start, min(start + step, end))
                 block = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
                 x = block.features[: self.prepared.rows.shape[1]]
-                self._centre(rows, x)
+                if self.centred is None:
+                    self.prepared.centre(rows, x)
+                else:
+                    np.copyto(x, self.centred[:, rows])
                 if self.products == "diagonal":
                     np.square(x, out=block.features[len(x) : 2 * len(x)])
                 np.matmul(self.coefficients, block.features, out=block.joint)
@@ -331,12 +328,6 @@ class _Worker(NamedTuple):
                 sums += np.matmul(block.responsibilities.T, block.features.T, out=block.product)
             results.append((sums, log_likelihood))
         return results
-
-    def _centre(self, rows: slice, out: Array) -> None:
-        if self.centred is None:
-            self.prepared.centre(rows, out)
-        else:
-            np.copyto(out, self.centred[:, rows])
 
     def _compute_responsibilities(self, joint: Array, rows: slice) -> float:
         """Turn log p(x, class) (K, n) into weighted responsibilities, in place; return Σ w log p(x).

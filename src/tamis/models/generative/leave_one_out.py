@@ -46,9 +46,8 @@ Formula = Callable[[Any, Indices, Array], Result]
 
 # If a sum without a row is less than this part of the sum, a relative error of 1e-13 grows to 1e-10 or more.
 MIN_REMAINDER = 1e-3
-# Terms of scores in memory at a time. They fit into the cache of the processor, and products of three times
-# as many terms are below 2**19, above which OpenBLAS starts threads: that was 5 times slower while other
-# programs were running.
+# Terms of scores in memory at a time. They fit into the cache, and products of three times as many terms are
+# below 2**19, above which OpenBLAS starts threads: that was 5 times slower while other programs were running.
 _CELLS = 1 << 17
 _DENSE_CELLS = 1 << 22  # array elements of sparse rows that may be made dense at a time
 _TINY = 1e-300  # the least variance, as in gaussian_columns.py, and the least divisor
@@ -290,8 +289,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
         sums = length.select(own).high - w * lengths
         imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
-        # The log-probability of x draws in their order is log a (a + 1) … (a + x − 1), or log aˣ, minus the
-        # same of the sums.
+        # x draws add log a (a + 1) … (a + x − 1), or log aˣ; the same of the sums is subtracted.
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
