@@ -47,7 +47,7 @@ def generic(
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_the_fused_step_is_the_step(
+def test_the_fast_step_equals_the_general_step(
     covariance: Covariance, weighted: bool, hard: bool, rng: np.random.Generator
 ) -> None:
     model, data = gaussian(covariance, 4), clouds(rng, 9001, 5, 4)
@@ -90,7 +90,7 @@ def test_no_bit_depends_on_the_number_of_threads(
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (3, 1, 2), (7, 2, 3), (300, 31, 40)])
-def test_the_fused_step_is_the_step_in_any_shape(
+def test_the_fast_step_equals_the_general_step_in_any_shape(
     covariance: Covariance, n: int, d: int, k: int, rng: np.random.Generator
 ) -> None:
     model = mixture(k, x=GaussianVectors(covariance=covariance, estimate="mean"))

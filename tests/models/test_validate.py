@@ -95,7 +95,7 @@ CASES: dict[str, tuple[Block[Any, Any], Any]] = {
     "poisson, sparse": (PoissonColumns(alpha=0.3), sparse.csr_array),
     "categories": (CategoryColumns(), words),
     "categories, numbered": (CategoryColumns(numbered=True, alpha=1.5), categories),
-    "categories, at least five": (CategoryColumns(least=5, alpha=2.0), categories),
+    "categories, at least five": (CategoryColumns(min_values=5, alpha=2.0), categories),
 }
 EVERY = [(name, estimate) for name in CASES for estimate in ESTIMATES]
 

@@ -1,8 +1,8 @@
 """Maximise the log-evidence over hyper-parameters, for a batch of independent problems at once.
 
-The method is L-BFGS within bounds. Each problem takes its own steps and stops at its own optimum. The
-problems that have not stopped are evaluated together, so that a thousand of them need hardly more calls of
-NumPy than one.
+The method is L-BFGS (limited-memory BFGS, a quasi-Newton method) within bounds. Each problem takes its own
+steps and stops at its own optimum. The problems that have not stopped are evaluated together, so that a
+thousand of them need hardly more calls of NumPy than one.
 """
 
 import warnings
@@ -27,11 +27,15 @@ LEAST_MEAN = 1e-9
 
 _MAX_STEPS = 500  # 10 to 40 steps are usual; an objective that hardly changes takes more
 _MAX_SECANTS = 8  # the number of last steps from which L-BFGS approximates the Hessian
-_LONGEST_STEP = 2.0  # the largest change of a coordinate; if it is a logarithm, a factor of 7
+# The largest change of a coordinate in a step, and in the first step. Most coordinates are logarithms: 2 is a
+# factor of 7.
+_LONGEST_STEP, _LONGEST_FIRST_STEP = 2.0, 0.5
+_MAX_HALVINGS = 40  # of a step in the line search
+_SUFFICIENT_INCREASE = 1e-4  # the part of the increase that the gradient predicts which a step must reach
 _ROUNDING = 4.0 * float(np.finfo(np.float64).eps)  # times 1 + |value|: a smaller increase is ignored
 _CONVERGED = 1e-13  # times 1 + |value|: a problem whose gradient is not larger has converged
 _NOT_CONVERGED = 1e-6  # times 1 + |value|: a larger gradient at the end causes a warning
-_MAX_IDLE_STEPS = 3  # steps in a row without an increase beyond rounding, after which a problem stops
+_MAX_IDLE_STEPS = 3  # consecutive steps without an increase beyond rounding, after which a problem stops
 
 
 def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> Array:
@@ -41,16 +45,16 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
     point, low, high = optimum, lower, upper
     value, gradient = objective(point, active)
     memory: list[_Secant] = []
-    idle = np.zeros(len(optimum), dtype=np.int64)  # the last steps in a row without an increase
+    idle = np.zeros(len(optimum), dtype=np.int64)  # the number of last steps without an increase
     unfinished = np.zeros(len(optimum), dtype=np.bool_)
-    for _ in range(_MAX_STEPS):
+    for number in range(_MAX_STEPS + 1):
         at_bound = ((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0))
         free = np.where(at_bound, 0.0, gradient)
         steepness = np.abs(free).max(axis=-1) / (1.0 + np.abs(value))
         # The mask selects the problems that go on; for those that stop, this point is the optimum.
         mask = (steepness > _CONVERGED) & (idle < _MAX_IDLE_STEPS)
         optimum[active], unfinished[active] = point, steepness > _NOT_CONVERGED
-        if not mask.any():
+        if number == _MAX_STEPS or not mask.any():
             break
         active, point, low, high, idle = active[mask], point[mask], low[mask], high[mask], idle[mask]
         value, gradient, free, at_bound = value[mask], gradient[mask], free[mask], at_bound[mask]
@@ -58,19 +62,13 @@ def maximize(objective: Objective, start: Array, lower: Array, upper: Array) -> 
         direction = np.where(at_bound, 0.0, _find_direction(free, memory))
         direction = np.where(_dot(direction, free) > 0, direction, free)
         longest = np.abs(direction).max(axis=-1, keepdims=True)
-        direction = direction * np.minimum(1.0, (_LONGEST_STEP if memory else 0.5) / longest)
+        direction = direction * np.minimum(1.0, (_LONGEST_STEP if memory else _LONGEST_FIRST_STEP) / longest)
         new_point, new_value, new_gradient = _line_search(
             objective, active, (point, value, gradient), free, direction, (low, high)
         )
         idle = np.where(new_value - value > _ROUNDING * (1.0 + np.abs(value)), 0, idle + 1)
         memory = [*memory[1 - _MAX_SECANTS :], _make_secant(new_point - point, gradient - new_gradient)]
         point, value, gradient = new_point, new_value, new_gradient
-    else:
-        free = np.where(((point <= low) & (gradient < 0)) | ((point >= high) & (gradient > 0)), 0.0, gradient)
-        optimum[active], unfinished[active] = (
-            point,
-            np.abs(free).max(axis=-1) > _NOT_CONVERGED * (1.0 + np.abs(value)),
-        )
     warn_where(unfinished, UNFINISHED, depth=5)
     return optimum
 
@@ -87,21 +85,20 @@ def _line_search(
     direction: Array,
     bounds: tuple[Array, Array],
 ) -> _State:
-    """Halve the step of each problem until its value increases; a problem without an increase does not move.
+    """Halve the step of each problem until its value increases enough; else the problem does not move.
 
     `free` is the gradient, with 0 for coordinates at a bound; `bounds` are the lower and upper bounds.
     """
     point, value, gradient = (part.copy() for part in state)
     searching = np.arange(len(active))
-    for halving in range(40):
+    for halving in range(_MAX_HALVINGS):
         start = state[0][searching]
         new_point = np.clip(
             start + 0.5**halving * direction[searching], bounds[0][searching], bounds[1][searching]
         )
         new_value, new_gradient = objective(new_point, active[searching])
-        required = 1e-4 * _dot(free[searching], new_point - start)[:, 0] - _ROUNDING * (
-            1.0 + np.abs(state[1][searching])
-        )
+        predicted = _dot(free[searching], new_point - start)[:, 0]
+        required = _SUFFICIENT_INCREASE * predicted - _ROUNDING * (1.0 + np.abs(state[1][searching]))
         accept = (new_value - state[1][searching] >= required) & np.isfinite(new_gradient).all(axis=-1)
         accepted = searching[accept]
         point[accepted], value[accepted], gradient[accepted] = (
@@ -123,7 +120,7 @@ def _make_secant(step: Array, change: Array) -> _Secant:
 
 
 def _find_direction(gradient: Array, memory: list[_Secant]) -> Array:
-    """The two-loop recursion of L-BFGS: the gradient times the inverse Hessian that the last steps imply."""
+    """Multiply the gradient by the inverse Hessian that the last steps imply (L-BFGS, two-loop recursion)."""
     direction, coefficients = gradient, []
     for step, change, curvature in reversed(memory):
         coefficient = _dot(step, direction) / np.where(curvature > 0, curvature, np.inf)
@@ -146,7 +143,7 @@ def _dot(a: Array, b: Array) -> Array:
 
 
 def warn_where(affected: NDArray[np.bool_], message: str, depth: int = 4) -> None:
-    """Warn, at the call of `fit`, `depth` calls from here, if any prior of a batch is affected."""
+    """Warn if any prior of a batch is affected; the warning shows the call of `fit`, `depth` calls up."""
     if affected.any():
         count = "" if affected.size == 1 else f" ({int(affected.sum())} of {affected.size} priors)"
         warnings.warn(f"{message}{count}", RuntimeWarning, stacklevel=depth)

@@ -34,13 +34,12 @@ class Beta(Prior):
 
     For the geometric family, an observation is the number of failures before a success: as if `a` such
     numbers had been observed, whose sum is `b`.
-    `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
 
     >>> coin = Beta(2, 2)
     >>> after = coin.update(Tally.observe([1, 1]))
     >>> (float(after.a), float(after.b)), round(float(after.mean), 4)
     ((4.0, 2.0), 0.6667)
-    >>> swans = Beta(1, 1).update(Tally.observe([0, 0, 0]))  # three white ones; is the next one black?
+    >>> swans = Beta(1, 1).update(Tally.observe([0, 0, 0]))  # three swans, none black; is the next one?
     >>> round(float(swans.predictive().density(1)), 3)
     0.2
     """
@@ -48,7 +47,7 @@ class Beta(Prior):
     a: Array  # batch
     b: Array  # batch
     likelihood: Likelihood
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
 
     def __init__(
         self,
@@ -152,12 +151,10 @@ class Beta(Prior):
         return log_dirichlet_ratio(self._pair, np.stack([successes.value, failures.value], axis=-1))
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """The log-density at a probability."""
         p = floats(parameters, "probability")
         return simplex.log_density(self._pair, np.stack([p, 1.0 - p], axis=-1))
 
     def interval(self, coverage: float = 0.95) -> Interval:
-        """The credible interval that leaves equal tails on both sides."""
         tail = tail_of(coverage)
         return (
             np.asarray(special.betaincinv(self.a, self.b, tail)),

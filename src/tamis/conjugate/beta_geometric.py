@@ -59,6 +59,6 @@ class BetaGeometric(Counting):
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> Array:
         p = check_generator(rng).beta(self.a, self.b, size=self._shape(size))
-        # a geometric count is the integer part of an exponential waiting time of rate −log(1 − p)
+        # A geometric count is the integer part of an exponential waiting time of rate −log(1 − p).
         with np.errstate(divide="ignore"):
             return np.asarray(np.floor(rng.standard_exponential(p.shape) / -np.log1p(-p)))

@@ -10,7 +10,11 @@ from scipy import special
 
 from tamis.arrays import Array
 from tamis.conjugate import simplex
-from tamis.conjugate.dirichlet_multinomial import DirichletMultinomial, draw_probabilities
+from tamis.conjugate.dirichlet_multinomial import (
+    DirichletMultinomial,
+    check_concentration,
+    draw_probabilities,
+)
 from tamis.conjugate.distribution import broadcast_parameters, tail_of
 from tamis.conjugate.prior import (
     Interval,
@@ -25,35 +29,30 @@ from tamis.families.family import Size, check_positive, check_vectors, freeze_pa
 from tamis.families.normalizers import log_dirichlet_normalizer, log_dirichlet_ratio, sum_of_others
 from tamis.stats import Exact, Keys, Tally
 
-_TOLERANCE = 1e-6  # totals may sum to less than the weight by this part of it, as with float32 numbers
+_TOLERANCE = 1e-6  # totals may sum to less than the weight by this fraction of it, as with float32 numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dirichlet(Prior):
     """Dirichlet(α): as if α_k observations of each category k had been observed.
 
-    `terms` name the categories and `keys` the slices of the first batch axis; `update` takes them from a
-    statistic that has names.
-
     It is updated by a Tally with a total for each category: one of `Tally.count`, or of `Tally.observe` with
     one-hot rows or rows of counts, such as documents. An error is raised if the totals sum to less than the
-    weight: then a category is missing, such as the last one in a minimal Categorical.
+    weight: then a category is missing, such as the last one, which `Categorical(…, minimal=True)` omits.
 
-    >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # rain, sun: in natural order
+    >>> weather = Dirichlet([1, 1]).update(Tally.count(["sun", "rain", "sun"]))  # sorted: rain, sun
     >>> weather.mean.tolist(), round(float(weather.predictive().density([0, 1])), 9)
     ([0.4, 0.6], 0.6)
     """
 
     concentration: Array  # batch + (K,)
-    keys: Keys | None  # names of the first batch axis
-    terms: Keys | None  # names of the categories
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
+    terms: Keys | None  # names of the categories, from a statistic that has them
 
     def __init__(
         self, concentration: ArrayLike, *, keys: Keys | None = None, terms: Keys | None = None
     ) -> None:
-        alpha = check_positive(concentration, "concentration")
-        if alpha.ndim == 0 or alpha.shape[-1] < 1:
-            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
+        alpha = check_concentration(concentration)
         refuse_unless_named(keys, alpha.shape[0] if alpha.ndim > 1 else None, "keys")
         refuse_unless_named(terms, alpha.shape[-1], "terms")
         set_fields(self, concentration=freeze_parameter(alpha, "concentration"), keys=keys, terms=terms)

@@ -33,9 +33,7 @@ class DirichletMultinomial(Distribution):
     concentration: Array  # batch + (K,)
 
     def __init__(self, trials: ArrayLike, concentration: ArrayLike) -> None:
-        alpha = check_positive(concentration, "concentration")
-        if alpha.ndim == 0 or alpha.shape[-1] < 1:
-            raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
+        alpha = check_concentration(concentration)
         n, alpha = broadcast_parameters(trials=check_counts(trials, "trials")[..., None], concentration=alpha)
         set_fields(self, trials=n[..., 0], concentration=alpha)
 
@@ -71,8 +69,19 @@ class DirichletMultinomial(Distribution):
         return np.asarray(rng.multinomial(to_integers(self.trials), probabilities), dtype=np.float64)
 
 
+def check_concentration(concentration: ArrayLike) -> Array:
+    """Return the concentrations (..., K); raise unless they are positive, one per category."""
+    alpha = check_positive(concentration, "concentration")
+    if alpha.ndim == 0 or alpha.shape[-1] < 1:
+        raise ValueError(f"got a concentration of shape {alpha.shape}, expected one number per category")
+    return alpha
+
+
 def draw_probabilities(concentration: Array, rng: np.random.Generator, size: Size) -> Array:
-    """Draw from a Dirichlet (*size, *batch, K), by logarithms: draws of small concentration underflow."""
+    """Draw from a Dirichlet distribution (*size, *batch, K).
+
+    Logarithms are drawn, because for a small concentration the gamma variables themselves underflow to 0.
+    """
     shape = shape_of(size, concentration.shape)
     # A gamma variable of shape α is one of shape α + 1, times a uniform variable to the power 1/α.
     logs = np.log(check_generator(rng).standard_gamma(concentration + 1.0, size=shape))

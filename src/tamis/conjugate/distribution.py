@@ -12,8 +12,9 @@ from tamis.families import counts
 from tamis.families.family import Batched, Size, freeze_parameter, to_shape
 
 _LARGEST_COUNT = 2.0**1000  # larger counts are returned as infinity: computing with them would overflow
-# A cdf of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any number of trials up
-# to 2000 the error is at most 116 ulp; `quantile` tolerates this error of 256 ulp.
+# A cumulative probability of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any
+# number of trials up to 2000 the relative error is at most 116 times the machine epsilon; `quantile`
+# tolerates 256 times.
 _CDF_ERROR = 256.0 * float(np.finfo(np.float64).eps)
 _MOST_TRIALS = 2.0**63  # for draws, numbers of trials must be below: NumPy draws 64-bit integers
 
@@ -28,7 +29,10 @@ class Distribution(Batched, ABC):
 
     @abstractmethod
     def log_density(self, x: ArrayLike) -> Array:
-        """log p(x) of x (..., *event), mass or density, broadcast over the batch; −∞ outside the support."""
+        """The log-density, or log-probability of a count, of x (..., *event); −∞ outside the support.
+
+        x is broadcast over the batch.
+        """
 
     def density(self, x: ArrayLike) -> Array:
         """p(x)."""
@@ -52,7 +56,7 @@ class Univariate(Distribution):
 
     @abstractmethod
     def cdf(self, x: ArrayLike) -> Array:
-        """P(X ≤ x)."""
+        """The cumulative distribution function, P(X ≤ x)."""
 
     @abstractmethod
     def quantile(self, probability: ArrayLike) -> Array:
@@ -137,7 +141,7 @@ def to_integers(trials: Array) -> NDArray[np.int64]:
 
 
 def allow_rounding(probability: Array) -> Array:
-    """Reduce a probability by the rounding error of a cdf, except 1."""
+    """Reduce probabilities below 1 by the rounding error of `cdf`."""
     return np.where(probability < 1, probability * (1.0 - _CDF_ERROR), probability)
 
 

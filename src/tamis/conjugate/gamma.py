@@ -33,8 +33,6 @@ Likelihood = Literal["poisson", "exponential"]
 class Gamma(Prior):
     """Gamma(shape, rate): as if `shape` events had been observed in a time of `rate`.
 
-    `keys` name the slices of the first batch axis; `update` takes them from a statistic grouped by label.
-
     >>> calls = Gamma(2, 1).update(Tally.observe([3, 5]))  # calls per hour, in two hours
     >>> (float(calls.shape), float(calls.rate)), round(float(calls.mean), 4)
     ((10.0, 3.0), 3.3333)
@@ -45,7 +43,7 @@ class Gamma(Prior):
     shape: Array  # batch
     rate: Array  # batch
     likelihood: Likelihood
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
 
     def __init__(
         self,
@@ -134,11 +132,9 @@ class Gamma(Prior):
         return log_gamma_ratio(self.shape, self.rate, events.value, time.value)
 
     def log_density(self, parameters: ArrayLike) -> Array:
-        """The log-density at a rate."""
         return rates.log_density(self.shape, self.rate, floats(parameters, "rate"))
 
     def interval(self, coverage: float = 0.95) -> Interval:
-        """The credible interval that leaves equal tails on both sides."""
         tail = tail_of(coverage)
         return (
             np.asarray(special.gammaincinv(self.shape, tail) / self.rate),

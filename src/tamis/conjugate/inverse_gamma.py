@@ -50,7 +50,7 @@ class InverseGamma(Univariate):
         value = floats(x, "x")
         inside = (value > 0) & np.isfinite(value)
         v = np.where(inside, value, 1.0)
-        # dλ = dv / v² for λ = 1 / v
+        # The density of v is that of 1 / v, divided by v².
         density = rates.log_density(self.shape, self.scale, 1.0 / v) - 2.0 * np.log(v)
         return np.where(inside, density, -np.inf)
 

@@ -24,7 +24,7 @@ from tamis.linalg import Cholesky
 class MultivariateT(Distribution):
     """A t distribution of vectors, with `freedom` degrees of freedom.
 
-    The scale is a matrix, but not the covariance, which is scale · ν / (ν − 2) for a freedom ν > 2.
+    The scale is a matrix that is proportional to the covariance scale · ν / (ν − 2), for a freedom ν > 2.
 
     >>> MultivariateT(4, [0, 0], np.eye(2)).covariance.tolist()
     [[2.0, 0.0], [0.0, 2.0]]

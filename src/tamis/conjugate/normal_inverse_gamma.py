@@ -11,7 +11,7 @@ from tamis.conjugate import normals, rates
 from tamis.conjugate.distribution import broadcast_parameters
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.normals import MeanVariance
-from tamis.conjugate.prior import Prior, refuse_unless_grouped, refuse_unless_instance, refuse_unless_named
+from tamis.conjugate.prior import Prior, refuse_unless_grouped, refuse_unless_named
 from tamis.conjugate.student_t import StudentT
 from tamis.families.family import Size, check_generator, check_positive, set_fields
 from tamis.families.normalizers import log_gamma_normalizer, log_gamma_ratio
@@ -29,8 +29,7 @@ class NormalInverseGamma(Prior):
 
     Each column of diagonal `Moments` has a prior. The mean has `strength` pseudo-observations, but the
     variance has 2 (shape − 1), and a statistic has only one weight. So in general the prior is not equivalent
-    to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`. `keys` name the
-    slices of the first batch axis; `update` takes them from a statistic grouped by label.
+    to a statistic of pseudo-observations, and it has no `from_statistic` and `as_statistic`.
 
     >>> prior = NormalInverseGamma(location=0, strength=1, shape=2, scale=2)
     >>> after = prior.update(Moments.observe([1.0, 2.0, 3.0]))
@@ -43,7 +42,7 @@ class NormalInverseGamma(Prior):
     strength: Array
     shape: Array
     scale: Array
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
 
     def __init__(
         self,
@@ -71,11 +70,12 @@ class NormalInverseGamma(Prior):
         variance: ArrayLike,
         variance_strength: ArrayLike | None = None,
     ) -> Self:
-        """The prior under which E[mean] is `mean` and E[variance] is `variance`, of this strength.
+        """The prior under which E[mean] is `mean` and E[variance] is `variance`.
 
         Both have `strength` pseudo-observations; the variance has `variance_strength` instead, if that is not
-        None. The posterior mean of the mean is the average of the prior's and that of the data, weighted by
-        their numbers of observations; that of the variance is such an average where the two means are equal.
+        None. The posterior E[mean] is the average of the prior's `mean` and the mean of the data, weighted by
+        their numbers of observations; the posterior E[variance] is such an average if the two means are
+        equal.
 
         >>> NormalInverseGamma.from_mean(5, strength=4, variance=2).mean
         MeanVariance(mean=array(5.), variance=array(2.))
@@ -95,7 +95,7 @@ class NormalInverseGamma(Prior):
         variance; then the result is one of many priors of equal evidence. A column with one and the same
         value in all rows of all groups is refused.
         """
-        _refuse_unless_diagonal(groups)
+        normals.refuse_unless_form(groups, "diagonal", "a NormalInverseGamma")
         weight, mean, scatter = groups.weight.value, groups.mean, groups.scatter
         refuse_unless_grouped(weight)
         _refuse_constant(weight, mean, scatter)
@@ -104,7 +104,7 @@ class NormalInverseGamma(Prior):
 
     @property
     def mean(self) -> MeanVariance:
-        """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where it is 1 or less)."""
+        """E[mean] (NaN where the shape is ½ or less) and E[variance] (∞ where the shape is 1 or less)."""
         # The mean follows a Student t of 2 · shape degrees of freedom, whose expectation needs more than 1.
         location = np.where(self.shape > 0.5, self.location, np.nan)
         return MeanVariance(location, compute_expected_variance(self.shape, self.scale))
@@ -120,14 +120,14 @@ class NormalInverseGamma(Prior):
         return self.location, self.strength, self.shape, self.scale
 
     def update(self, statistic: Moments, /) -> Self:
-        _refuse_unless_diagonal(statistic)
+        normals.refuse_unless_form(statistic, "diagonal", "a NormalInverseGamma")
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         keys = normals.combine_keys_of_moments(self, self.keys, statistic)
         weight, scatter = statistic.weight.value, statistic.scatter
         return type(self)(*update_parameters(self.parameters, weight, shift, scatter), keys=keys)
 
     def log_normalizer(self) -> Array:
-        """The log-normalizer, including (2π)^(−shape): so each observation adds a factor (2π)^(−½)."""
+        """The log-normalizer, with a factor (2π)^(−shape), so that each observation adds (2π)^(−½)."""
         return np.asarray(
             log_gamma_normalizer(self.shape, self.scale)
             - self.shape * _LOG_2PI
@@ -135,7 +135,7 @@ class NormalInverseGamma(Prior):
         )
 
     def _log_evidence(self, statistic: Moments) -> Array:
-        _refuse_unless_diagonal(statistic)
+        normals.refuse_unless_form(statistic, "diagonal", "a NormalInverseGamma")
         weight = statistic.weight.value
         shift = normals.shift_of(statistic.weight, statistic.first, self.location)
         increase = compute_scale_increase(self.strength, weight, shift, statistic.scatter)
@@ -150,10 +150,10 @@ class NormalInverseGamma(Prior):
         """The log-density at a mean and a variance; −∞ where the variance is not positive."""
         mean, variance = floats(parameters[0], "mean"), floats(parameters[1], "variance")
         inside = np.isfinite(mean) & np.isfinite(variance) & (variance > 0)
-        spread = np.where(inside, variance, 1.0) / self.strength
+        variance_of_mean = np.where(inside, variance, 1.0) / self.strength
         with np.errstate(over="ignore"):  # where the square overflows, the density is 0
-            square = np.square(np.where(inside, mean, 0.0) - self.location) / spread
-        normal = -0.5 * (_LOG_2PI + np.log(spread) + square)
+            square = np.square(np.where(inside, mean, 0.0) - self.location) / variance_of_mean
+        normal = -0.5 * (_LOG_2PI + np.log(variance_of_mean) + square)
         return np.where(inside, normal + self.marginal_of_variance().log_density(variance), -np.inf)
 
     def marginal_of_mean(self) -> StudentT:
@@ -171,9 +171,8 @@ class NormalInverseGamma(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> StudentT:
-        """The distribution of a new observation."""
-        spread = self.scale / self.shape * (1.0 + 1.0 / self.strength)
-        return StudentT(2.0 * self.shape, self.location, np.sqrt(spread))
+        squared_scale = self.scale / self.shape * (1.0 + 1.0 / self.strength)
+        return StudentT(2.0 * self.shape, self.location, np.sqrt(squared_scale))
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanVariance:
         variance = self.marginal_of_variance().sample(rng, size)
@@ -213,14 +212,6 @@ def compute_expected_variance(shape: Array, scale: Array) -> Array:
     if not infinite.any():
         return np.asarray(scale / (shape - 1.0))
     return np.where(infinite, np.inf, scale / np.where(infinite, 1.0, shape - 1.0))
-
-
-def _refuse_unless_diagonal(statistic: Moments) -> None:
-    refuse_unless_instance(statistic, Moments, "a NormalInverseGamma")
-    if statistic.form != "diagonal":
-        raise ValueError(
-            f"got {statistic.form} Moments, expected diagonal ones: observe with form='diagonal'"
-        )
 
 
 def _refuse_constant(weight: Array, mean: Array, scatter: Array) -> None:

@@ -11,7 +11,7 @@ from tamis.conjugate import normals
 from tamis.conjugate.inverse_gamma import InverseGamma
 from tamis.conjugate.multivariate_t import MultivariateT
 from tamis.conjugate.normals import MeanCovariance, MeanVariance, MomentsAboutPrior
-from tamis.conjugate.prior import Prior, refuse_unless_instance, refuse_unless_named
+from tamis.conjugate.prior import Prior, refuse_unless_named
 from tamis.families.family import (
     Size,
     check_generator,
@@ -36,8 +36,7 @@ class NormalInverseWishart(Prior):
 
     The mean has `strength` pseudo-observations, but the covariance has `freedom` − d − 1, and a statistic has
     only one weight. So in general the prior is not equivalent to a statistic of pseudo-observations, and it
-    has no `from_statistic` and `as_statistic`. The freedom must be above d − 1. `keys` name the slices of the
-    first batch axis; `update` takes them from a statistic grouped by label.
+    has no `from_statistic` and `as_statistic`. The freedom must be above d − 1.
 
     The evidence is accurate however far the data are from the location. The scale of a posterior is not: it
     contains the square of that distance. At a distance of 1e4 standard deviations, only half of the digits of
@@ -53,7 +52,7 @@ class NormalInverseWishart(Prior):
     strength: Array  # batch
     freedom: Array  # batch
     scale: Array  # batch + (d, d)
-    keys: Keys | None  # names of the first batch axis
+    keys: Keys | None  # labels of the slices of the first batch axis, from a statistic by label
     factor: Cholesky = field(repr=False)  # of the scale
 
     def __init__(
@@ -122,7 +121,7 @@ class NormalInverseWishart(Prior):
         covariance: then the result is one of many priors of equal evidence. The covariance of all rows
         together must have full rank.
         """
-        _refuse_unless_full(groups)
+        normals.refuse_unless_form(groups, "full", "a NormalInverseWishart")
         return cls(*normals.fit(groups.weight.value, groups.mean, groups.scatter))
 
     @property
@@ -136,7 +135,10 @@ class NormalInverseWishart(Prior):
 
     @property
     def mean(self) -> MeanCovariance:
-        """E[mean], NaN for a freedom of d or less; E[covariance], with ∞ on the diagonal up to d + 1."""
+        """E[mean], NaN for a freedom of d or less; E[covariance], infinite for d + 1 or less.
+
+        An infinite covariance has ∞ on its diagonal, and NaN elsewhere.
+        """
         divisor = self.freedom - (self.dimension + 1.0)
         factor = np.where(divisor > 0, 1.0 / np.where(divisor > 0, divisor, 1.0), np.inf)
         return MeanCovariance(self.marginal_of_mean().mean, normals.scale_matrix(factor, self.scale))
@@ -165,7 +167,7 @@ class NormalInverseWishart(Prior):
         )
 
     def _centre_moments(self, statistic: Moments) -> MomentsAboutPrior:
-        _refuse_unless_full(statistic)
+        normals.refuse_unless_form(statistic, "full", "a NormalInverseWishart")
         if statistic.first.shape[-1] != self.dimension:
             raise ValueError(
                 f"got Moments of {statistic.first.shape[-1]} columns, expected the prior's {self.dimension}"
@@ -185,11 +187,14 @@ class NormalInverseWishart(Prior):
 
     def _log_evidence(self, statistic: Moments) -> Array:
         data = self._centre_moments(statistic)
-        normals.combine_keys_of_moments(self, self.keys, statistic)
+        normals.combine_keys_of_moments(self, self.keys, statistic)  # raises an error if the keys differ
         return normals.log_evidence(self.strength, self.freedom, self.scale, self.factor, data)
 
     def log_density(self, parameters: tuple[ArrayLike, ArrayLike]) -> Array:
-        """The log-density at a mean (..., d) and a covariance (..., d, d); −∞ if that is not definite."""
+        """The log-density at a mean (..., d) and a covariance (..., d, d).
+
+        It is −∞ if the covariance is not positive definite.
+        """
         d, nu = self.dimension, self.freedom
         mean = check_vectors(parameters[0], d, "mean")
         covariance = symmetrize(floats(parameters[1], "covariance"), "covariance")
@@ -233,10 +238,9 @@ class NormalInverseWishart(Prior):
         return MeanVariance(mean[0], variance[0]), MeanVariance(mean[1], variance[1])
 
     def predictive(self) -> MultivariateT:
-        """The distribution of a new observation."""
         freedom = self.freedom - (self.dimension - 1.0)
-        spread = (1.0 + 1.0 / self.strength) / freedom
-        return MultivariateT(freedom, self.location, spread[..., None, None] * self.scale)
+        factor = (1.0 + 1.0 / self.strength) / freedom
+        return MultivariateT(freedom, self.location, factor[..., None, None] * self.scale)
 
     def sample(self, rng: np.random.Generator, size: Size = ()) -> MeanCovariance:
         d, shape, rng = self.dimension, self._shape(size), check_generator(rng)
@@ -260,7 +264,8 @@ class NormalInverseWishart(Prior):
             d * deviance(self.strength, other.strength, self.strength - other.strength) / self.strength
             + shift
         )
-        # the Wishart part: the divergence of the scales for equal freedoms, plus that of the freedoms
+        # The divergence of the Wishart distributions is that of the scales for equal freedoms, plus that of
+        # the freedoms.
         step = (x / y)[..., None, None] * other.scale - self.scale
         ratio = self.factor.solve(np.broadcast_to(step, np.broadcast_shapes(step.shape, self.scale.shape)))
         scales = np.trace(ratio, axis1=-2, axis2=-1) - normals.log_determinant_rise(
@@ -269,11 +274,5 @@ class NormalInverseWishart(Prior):
         halves = 0.5 * np.arange(d)
         x_, y_ = x[..., None] - halves, y[..., None] - halves
         freedoms = (deviance(y_, x_, y_ - x_) + bregman(y_, x_)).sum(axis=-1) - d * deviance(y, x, y - x)
-        # a divergence is never negative, except by rounding
+        # A divergence is never negative, except by rounding.
         return np.asarray(np.maximum(0.5 * means + y * scales + freedoms, 0.0))
-
-
-def _refuse_unless_full(statistic: Moments) -> None:
-    refuse_unless_instance(statistic, Moments, "a NormalInverseWishart")
-    if statistic.form != "full":
-        raise ValueError(f"got {statistic.form} Moments, expected full ones: observe with form='full'")

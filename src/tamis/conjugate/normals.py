@@ -1,6 +1,7 @@
 """Functions that the normal–inverse-gamma and the normal–inverse-Wishart prior share.
 
-In one dimension, the second is the first, with freedom 2 · shape and twice the scale; `fit` serves both.
+In one dimension, a normal–inverse-gamma prior is a normal–inverse-Wishart prior with freedom 2 · shape and
+twice the scale, so that `fit` serves both.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from scipy import special
 
 from tamis.arrays import Array, floats
 from tamis.conjugate.ascent import MOST_STRENGTH, UNDERDISPERSED, maximize, warn_where
-from tamis.conjugate.prior import Prior, combine_keys, refuse_unless_grouped
+from tamis.conjugate.prior import Prior, combine_keys, refuse_unless_grouped, refuse_unless_instance
 from tamis.families.family import freeze_parameter
 from tamis.families.stirling import digamma_rise, log_rising
 from tamis.linalg import Cholesky, symmetrize
@@ -51,6 +52,13 @@ class MomentsAboutPrior(NamedTuple):
         return np.asarray(self.scatter + self.shift_weight[..., None, None] * squares)
 
 
+def refuse_unless_form(statistic: object, form: str, prior: str) -> None:
+    """Raise unless the statistic is Moments of this form; `prior` names the prior in the message."""
+    refuse_unless_instance(statistic, Moments, prior)
+    if (given := getattr(statistic, "form", None)) != form:
+        raise ValueError(f"got {given} Moments, expected {form} ones: observe with form='{form}'")
+
+
 def check_location(data: ArrayLike) -> Array:
     """Return the locations; raise unless they are finite."""
     value = floats(data, "location")
@@ -77,8 +85,8 @@ def check_location_and_scale(location: ArrayLike, scale: ArrayLike) -> tuple[Arr
 def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
     """The keys of a posterior, given those of the prior; see `prior.combine_keys`.
 
-    A prior without keys may have more batch axes than the statistic, such as (4, 3) and three labels: the
-    labels then name an axis that is not the first, and are dropped.
+    A prior without keys may have more batch axes than the statistic: (4, 3), for example, if the statistic
+    has three labels. The labels then name an axis that is not the first, and are dropped.
     """
     shape = statistic.weight.shape
     if keys is None and len(shape) < len(prior.batch):
@@ -98,7 +106,7 @@ def scale_matrix(factor: Array, scale: Array) -> Array:
 
 
 def shift_of(weight: Exact, first: Exact, location: Array) -> Array:
-    """The mean minus the location, subtracted before anything is rounded; 0 where the weight is 0.
+    """The mean minus the location, 0 where the weight is 0; only the exact difference is rounded.
 
     The last axis of the weight is that of the columns; its length is 1 if they share one weight.
     """
@@ -123,7 +131,7 @@ def log_multigamma_rise(freedom: Array, weight: Array, d: int) -> Array:
 
 
 def log_determinant_rise(factor: Cholesky, matrix: Array, growth: Array) -> Array:
-    """log |M + G| − log |M|, for a matrix M, its factor and a growth G, which may be small."""
+    """log |M + G| − log |M|, for a matrix M, its Cholesky factor and an increase G, which may be small."""
     ratio = factor.solve(np.broadcast_to(growth, np.broadcast_shapes(growth.shape, matrix.shape)))
     size = np.sqrt(np.square(ratio).sum(axis=(-2, -1)))
     if (size < _SMALL_NORM).all():
@@ -143,10 +151,10 @@ def log_determinant_excess(ratio: Array) -> Array:
 
 
 def scale_rise(factor: Cholesky, scale: Array, data: MomentsAboutPrior) -> Array:
-    """log |S + growth| − log |S| for the scale S and the growth by an update.
+    """log |S + G| − log |S| for the scale S and its increase G by an update (`MomentsAboutPrior.growth`).
 
     The scatter is added first, and then the shift, by the matrix determinant lemma. If the data are far from
-    the location, S + growth is nearly of rank one, and its determinant would be inaccurate.
+    the location, S + G is nearly of rank one, and its determinant would be inaccurate.
     """
     with_scatter = Cholesky.of(scale + data.scatter, "scale matrix with the scatter")
     leverage = data.shift_weight * with_scatter.quadratic(data.shift)
@@ -167,7 +175,7 @@ def log_evidence(
 
 
 def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array, Array]:
-    """Location, strength, freedom and scale of largest evidence for the moments of groups.
+    """The location, strength, freedom and scale of largest evidence, for the moments of groups.
 
     `weight` is (groups, *cells), `mean` (groups, *cells, d) and `scatter` (groups, *cells, d, d); each cell
     has its own prior. If all values of a group are equal, the evidence is unbounded as the scale shrinks to
@@ -180,13 +188,15 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     centres = np.where(n[..., None] > 0, mean.reshape(*n.shape, d), 0.0)
     scatters = scatter.reshape(*n.shape, d, d)
     centre, factor, unit = _choose_units(n, centres, scatters)
-    z = factor.whiten(centres - centre)
+    means = factor.whiten(centres - centre)
     factors = Cholesky(factor.lower[:, None])
-    w = factors.whiten(np.swapaxes(factors.whiten(scatters), -1, -2))
+    scatters = factors.whiten(np.swapaxes(factors.whiten(scatters), -1, -2))
     start, lower, upper = _choose_start_and_bounds(unit, n.max(axis=0))
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
-        return _evidence_and_gradient(point, unit[active], n[:, active], z[:, active], w[:, active])
+        return _evidence_and_gradient(
+            point, unit[active], n[:, active], means[:, active], scatters[:, active]
+        )
 
     optimum = maximize(objective, start, lower, upper)
     warn_where((optimum[:, d] >= upper[:, d]) | (optimum[:, d + 1] >= upper[:, d + 1]), UNDERDISPERSED)
@@ -203,10 +213,10 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
 
 
 def _choose_units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cholesky, Array]:
-    """Choose units for centring and scaling the data, so that bounds and start suit data of any scale.
+    """Choose an origin and units of the data, so that the bounds and the start suit data of any scale.
 
     They are the pooled mean (cells, d), the Cholesky factor of the covariance within groups (cells, d, d),
-    and the standard deviations of all rows in units of that covariance (cells, d).
+    and the standard deviations (cells, d) of all rows after whitening by that factor.
     """
     total = n.sum(axis=0)
     centre = (n[..., None] * centres).sum(axis=0) / total[:, None]
@@ -225,8 +235,8 @@ def _choose_units(n: Array, centres: Array, scatters: Array) -> tuple[Array, Cho
 def _choose_start_and_bounds(unit: Array, heaviest: Array) -> tuple[Array, Array, Array]:
     """The start of `maximize`, by the method of moments, and the lower and upper bounds, each (cells, p).
 
-    The p coordinates are the location, log strength, log(freedom − d + 1) and the Cholesky factor of
-    scale / freedom, with the logarithms of its diagonal.
+    The p coordinates are the location divided by `unit`, log strength, log(freedom − d + 1) and the Cholesky
+    factor of scale / freedom, with the logarithms of its diagonal.
     """
     cells, d = unit.shape
     start = np.zeros((cells, d + 2 + d * (d + 1) // 2))
@@ -255,22 +265,25 @@ def _unpack_parameters(point: Array, unit: Array) -> tuple[Array, Array, Array, 
     return unit * point[:, :d], np.exp(point[:, d]), d - 1.0 + np.exp(point[:, d + 1]), root
 
 
-def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Array) -> tuple[Array, Array]:
+def _evidence_and_gradient(
+    point: Array, unit: Array, n: Array, means: Array, scatters: Array
+) -> tuple[Array, Array]:
     """The log-evidence (cells,) and its gradient (cells, p), summed over groups.
 
-    `n` (groups, cells), `z` (groups, cells, d) and `w` (groups, cells, d, d) are weights, means and scatters
-    of the groups in the units of `_choose_units`. For `point` see `_choose_start_and_bounds`.
+    `n` (groups, cells), `means` (groups, cells, d) and `scatters` (groups, cells, d, d) are the weights,
+    means and scatters of the groups in the units of `_choose_units`. For `point` see
+    `_choose_start_and_bounds`.
     """
-    d = z.shape[-1]
+    d = means.shape[-1]
     location, strength, freedom, root = _unpack_parameters(point, unit)
     shape = root @ np.swapaxes(root, -1, -2)
     scale = freedom[:, None, None] * shape
     factor = Cholesky(np.sqrt(freedom)[:, None, None] * root)
-    data = centre_moments(strength, n, np.where(n[..., None] > 0, z - location, 0.0), w)
+    data = centre_moments(strength, n, np.where(n[..., None] > 0, means - location, 0.0), scatters)
     value = log_evidence(strength, freedom, scale, factor, data).sum(axis=0)
-    # (S + W + shift_weight δδᵀ)⁻¹ by the Sherman–Morrison formula, because the matrix may be nearly of rank
-    # one
-    inverse = Cholesky.of(scale + w, "scale matrix with the scatter").inverse()  # (groups, cells, d, d)
+    # The inverse of scale + scatter + shift_weight · shift shiftᵀ, by the Sherman–Morrison formula, because
+    # the matrix may be nearly of rank one.
+    inverse = Cholesky.of(scale + scatters, "scale matrix with the scatter").inverse()
     product = (inverse @ data.shift[..., None])[..., 0]
     leverage = 1.0 + data.shift_weight * (product * data.shift).sum(axis=-1)
     weighted = ((freedom + n) / leverage)[..., None] * product
@@ -298,6 +311,6 @@ def _evidence_and_gradient(point: Array, unit: Array, n: Array, z: Array, w: Arr
 
 
 def log_multigamma(half: Array, d: int) -> Array:
-    """log Γ_d(half), the multivariate gamma function, elementwise; SciPy's takes a single number."""
+    """log Γ_d(half), the multivariate gamma function, for each element; SciPy's takes a single number."""
     constant = 0.25 * d * (d - 1) * _LOG_PI
     return np.asarray(constant + special.gammaln(half[..., None] - 0.5 * np.arange(d)).sum(axis=-1))

@@ -1,15 +1,16 @@
 """The base class of conjugate priors: distributions of parameters that a statistic updates.
 
-A prior is equivalent to ν pseudo-observations of mean χ. `update` adds an observed statistic to them. A
-prior's file defines `update`, `log_normalizer` and the moments; this file derives the log-evidence, a
-difference of two normalizers. Where that would lose digits (one toss of a coin after a billion
-pseudo-observations), the prior's file overrides it; tests check that both agree.
+A prior is equivalent to ν pseudo-observations whose T(x) have the mean χ. `update` adds an observed statistic
+to them. A prior's file defines `update`, `log_normalizer` and the moments; this file derives the
+log-evidence, a difference of two normalizers. Where that would lose digits (one toss of a coin after a
+billion pseudo-observations), the prior's file overrides it; tests check that both agree.
 
 An object may be a batch of priors: its parameters are arrays, and a statistic with the same batch axes, or
 axes that broadcast with them, updates each. The quantity that has the prior, such as a probability, or a mean
 with a variance, is one value: `mean`, `mode` and `sample` return it, and `log_density` takes it. A posterior
 keeps the labels of its statistic as `keys`. A statistic with other labels, or one that no data can have,
-raises an error. Only the normal priors do not check the latter: `update(-1.0 * statistic)` takes rows back.
+raises an error. Only the normal priors accept a negative weight: their `update(-1.0 * statistic)` removes the
+rows of the statistic.
 """
 
 from abc import ABC, abstractmethod
@@ -33,7 +34,7 @@ class Prior(Batched, ABC):
     @property
     @abstractmethod
     def mean(self) -> Any:
-        """The expected parameters, as `sample` returns one draw of them."""
+        """The expected parameters, in the form in which `sample` returns a draw."""
 
     @property
     @abstractmethod
@@ -81,7 +82,7 @@ class Prior(Batched, ABC):
     def interval(self, coverage: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of the interval of each parameter that leaves equal tails on both sides.
 
-        Each end has the form of `mean`; if that has a covariance, it has the variances instead.
+        Each end has the form of `mean`, with variances in place of a covariance.
         """
 
     @abstractmethod
@@ -122,9 +123,9 @@ def combine_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed: Sha
 def refuse_other_keys(keys: Keys | None, batch: Shape, statistic: Sums, observed: Shape) -> None:
     """Raise if a statistic has other keys than the prior, or a batch that does not broadcast with it.
 
-    `batch` and `observed` are the batch shapes of the prior and of the statistic. A new key would
-    need the prior from before the first update, which is not stored. Keys name the first axis also after the
-    update, so broadcasting must not add an axis before it or lengthen it.
+    `batch` and `observed` are the batch shapes of the prior and of the statistic. The slice of a new key
+    would start from the prior before the first update, which is not stored. Keys name the first axis also
+    after the update, so broadcasting must not add an axis before it or lengthen it.
     """
     if keys is not None and statistic.keys is not None and keys != statistic.keys:
         raise ValueError(

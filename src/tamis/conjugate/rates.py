@@ -36,12 +36,12 @@ def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Arra
     """KL(Gamma(shape, rate) ‖ Gamma(other_shape, other_rate))."""
     step = (other_shape * rate - other_rate * shape) / rate
     loss = deviance(other_shape, other_rate * (shape / rate), step)
-    # a divergence is never negative, except by rounding
+    # A divergence is never negative, except by rounding.
     return np.asarray(np.maximum(loss + bregman(other_shape, shape), 0.0))
 
 
 def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
-    """Shape and rate (*cells,) of largest evidence for groups of events in times (groups, *cells).
+    """The shape and the rate (*cells,) of largest evidence, for events and times (groups, *cells).
 
     Each cell has its own prior. The weight of a group is its time if `by_time` (the exposure of a Poisson
     count), else its number of events (of waiting times). Time is measured in units of the mean time between
@@ -82,7 +82,7 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
 def _relative_log_evidence(shape: Array, rate: Array, events: Array, time: Array) -> Array:
     """`log_gamma_ratio` minus the maximum of each group's log-likelihood, which is a constant.
 
-    The constant may be −1,000,000; with it, small changes of the evidence would be lost to rounding.
+    The constant may be as low as −1,000,000; with it, rounding would hide small changes of the evidence.
     """
     posterior = (shape + events) / (rate + time)
     step = (shape * time - rate * events) / (rate + time)

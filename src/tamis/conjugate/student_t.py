@@ -17,7 +17,7 @@ _LOG_PI = float(np.log(np.pi))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudentT(Univariate):
-    """location + scale · t, where t has `freedom` degrees of freedom: the fewer, the heavier the tails.
+    """location + scale · t, where t has a t distribution with `freedom` degrees of freedom.
 
     With a freedom of 2 or less the variance is infinite; with 1 or less mean and variance are undefined, NaN.
 
@@ -45,9 +45,9 @@ class StudentT(Univariate):
     @property
     def variance(self) -> Array:
         finite = self.freedom > 2
-        spread = self.freedom / np.where(finite, self.freedom - 2.0, 1.0)
-        tail = np.where(self.freedom > 1, np.inf, np.nan)
-        return np.where(finite, np.square(self.scale) * spread, tail)
+        factor = self.freedom / np.where(finite, self.freedom - 2.0, 1.0)
+        infinite = np.where(self.freedom > 1, np.inf, np.nan)
+        return np.where(finite, np.square(self.scale) * factor, infinite)
 
     def log_density(self, x: ArrayLike) -> Array:
         value = floats(x, "x")
@@ -84,7 +84,7 @@ def log_t_normalizer(freedom: Array, d: int) -> Array:
 
 
 def log_one_plus_square(x: Array) -> Array:
-    """log(1 + x²) for x ≥ 0, also where x² would overflow."""
+    """log(1 + x²) for x ≥ 0, even if x² would overflow."""
     small = np.minimum(x, 1e10)
     with np.errstate(divide="ignore"):
         return np.where(x < 1e10, np.log1p(np.square(small)), 2.0 * np.log(x))

@@ -402,7 +402,7 @@ class CategoricalNB(DiscreteClassifier):
                 columns=tuple(range(schema.width)),
                 alpha=self._check_alpha(schema),
                 numbered=True,
-                least=self.min_categories,
+                min_values=self.min_categories,
             )
         }
 
@@ -410,7 +410,7 @@ class CategoricalNB(DiscreteClassifier):
     def category_count_(self) -> list[Array]:
         """The count of each value in each class, per column; values as in `categories_`."""
         density = self._density
-        zeros = np.zeros_like(density.absent)
+        zeros = np.zeros_like(density.log_unseen)
         columns = zip(density.counts, density.values, density.sizes, zeros, strict=True)
         return [_fill_codes(*column) for column in columns]
 
@@ -418,7 +418,7 @@ class CategoricalNB(DiscreteClassifier):
     def feature_log_prob_(self) -> list[Array]:
         """log p(value | class), per column; values as in `categories_`."""
         density = self._density
-        columns = zip(density.tables, density.values, density.sizes, density.absent, strict=True)
+        columns = zip(density.tables, density.values, density.sizes, density.log_unseen, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property

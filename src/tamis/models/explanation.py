@@ -34,16 +34,16 @@ class Contributions:
         return np.asarray(terms.sum(axis=1)).ravel()
 
     def row_values(self, row: int) -> Array:
-        """The contributions to one row (d,); if they are sparse, only this row is made dense."""
+        """The contributions of the columns to one row (d,); only these are made dense if they are sparse."""
         terms = self.contributions
         if hasattr(terms, "tocsr"):
             return np.asarray(terms.tocsr()[[row], :].toarray()[0])
         return np.asarray(self.values()[row])
 
     def find_largest(self, row: int, count: int, names: tuple[Any, ...]) -> list[tuple[Any, float]]:
-        """The columns whose contributions to a row are largest in magnitude, largest first; none of 0.
+        """The columns whose contributions to a row are largest in magnitude, largest first.
 
-        Each is a pair (name, contribution).
+        Each is a pair (name, contribution). Columns that contribute 0 are left out.
         """
         values = self.row_values(row)
         order = np.argsort(-np.abs(values), kind="stable")[:count]
@@ -89,13 +89,13 @@ def choose_classes(
     `for_` and `against` name them. By default, of two classes the second is compared with the first, and of
     more classes the most probable one of each row with the next.
     """
-    one, other = _find_most_probable(joint)
+    one, other = _choose_default_classes(joint)
     for label, classes in ((for_, one), (against, other)):
         if label is not None:
             classes[:] = _find_class(keys, label)
     if for_ is not None and against is not None and for_ == against:
         raise ValueError(f"got class {for_!r} against itself, expected two classes")
-    same = one == other  # the named class is also the default of the other one: choose the next best there
+    same = one == other  # rows whose default is the class that the user named: choose the next best one
     if not same.any():
         return one, other
     scores = joint.copy()  # the scores of classes that cannot be chosen become −∞
@@ -112,7 +112,7 @@ def _find_class(keys: Keys, label: object) -> int:
     return int(keys.find([label])[0])
 
 
-def _find_most_probable(joint: Array) -> tuple[Indices, Indices]:
+def _choose_default_classes(joint: Array) -> tuple[Indices, Indices]:
     """The second class and the first if there are two; otherwise the two most probable ones of each row."""
     n, k = joint.shape
     if k == 2:
@@ -124,7 +124,7 @@ def _find_most_probable(joint: Array) -> tuple[Indices, Indices]:
 def linear_terms(table: Table, mean: Array, coefficients: Array, schema: Schema, like: object) -> Any:
     """Multiply rows (n, d) minus the mean (d,) by the coefficients of each row (n, d), element by element.
 
-    Of sparse rows, the mean is not subtracted. The terms are returned as `frame_like` returns them.
+    The mean is not subtracted from sparse rows. The terms are returned as `frame_like` returns them.
     """
     if table.sparse is not None:
         rows = table.sparse.matrix()

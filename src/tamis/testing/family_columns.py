@@ -108,7 +108,7 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
         "categorical",
         Categorical(np.full(CATEGORIES, 1.0 / CATEGORIES)),
         lambda estimate, alpha: CategoryColumns(
-            estimate=estimate, alpha=alpha, numbered=True, least=CATEGORIES
+            estimate=estimate, alpha=alpha, numbered=True, min_values=CATEGORIES
         ),
         _columns(_integers(CATEGORIES - 1)),
     ),

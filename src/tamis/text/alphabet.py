@@ -1,8 +1,9 @@
 """The table of each character's class and folded form. It does not depend on the version of Python.
 
-`tools/alphabet` makes `alphabet.npz` from Unicode's data. The cell of character c is at 256 * blocks[c >> 8]
-+ (c & 255). It holds the character's class in bits 0 to 2, the number of bytes of its folded form in bits 3
-to 7 (0: it is not changed), and above them the position of these bytes in `pool`.
+`tools/alphabet` makes `alphabet.npz` from Unicode's data. The number that describes the character c, its
+cell, is cells[256 * blocks[c >> 8] + (c & 255)]. It holds the character's class in bits 0 to 2, the number of
+bytes of its folded form in bits 3 to 7 (0 if folding does not change the character), and above them the
+position of these bytes in `pool`.
 """
 
 from functools import lru_cache
@@ -13,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis._kernels.text import UNSPACED, WORD, Alphabet
+from tamis.text.checking import check_choice
 
 Fold = Literal["none", "case", "compatible", "base"]
 Unspaced = Literal["pairs", "words"]
 Digit = Literal["keep", "shape"]
 
-_ZERO = WORD | 1 << 3 | 1 << 8  # the cell of a WORD character folded to one byte, the second of the pool: "0"
+# The cell of a character of class WORD that is folded to one byte, which is the second in `pool`: "0".
+_ZERO = WORD | 1 << 3 | 1 << 8
 
 
 @lru_cache(maxsize=1)
@@ -44,13 +47,9 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
     Thai, Lao, Khmer and Burmese into pairs of characters, "words" reads them as other words. `digits`: "keep"
     changes no digit, "shape" replaces each by 0.
     """
-    for name, given, known in (
-        ("fold", fold, Fold),
-        ("unspaced", unspaced, Unspaced),
-        ("digits", digits, Digit),
-    ):
-        if given not in get_args(known):
-            raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, get_args(known)))}")
+    check_choice("fold", fold, get_args(Fold))
+    check_choice("unspaced", unspaced, get_args(Unspaced))
+    check_choice("digits", digits, get_args(Digit))
     tables = _load_tables()
     blocks, cells = tables[f"blocks_{fold}"], tables["cells"]
     if unspaced == "words":
@@ -58,17 +57,17 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
     if digits == "shape":
         blocks, cells = _replace_cells(blocks, cells, tables["digits"], _ZERO)
     small = cells[256 * blocks[0] : 256 * blocks[0] + 128]
-    length, place = small >> 3 & 31, small >> 8
-    folded = np.where(length == 0, np.arange(128), tables["pool"][place])
+    length, position = small >> 3 & 31, small >> 8
+    folded = np.where(length == 0, np.arange(128), tables["pool"][position])
     folded = np.where(small & 7 == WORD, folded, 0).astype(np.uint8)
     return Alphabet(folded, blocks, cells, tables["pool"], tables["pairs"], tables["composed"])
 
 
 def _replace_cells(blocks: Any, cells: Any, characters: Any, cell: int) -> tuple[Any, Any]:
     """Return blocks and cells with another cell for some characters, whose blocks are copied first."""
-    own = np.unique(characters >> 8)
+    changed = np.unique(characters >> 8)
     new_blocks = blocks.copy()
-    new_blocks[own] = len(cells) // 256 + np.arange(len(own))
-    new_cells = np.concatenate([cells, *(cells[256 * blocks[b] : 256 * blocks[b] + 256] for b in own)])
+    new_blocks[changed] = len(cells) // 256 + np.arange(len(changed))
+    new_cells = np.concatenate([cells, *(cells[256 * blocks[b] : 256 * blocks[b] + 256] for b in changed)])
     new_cells[256 * new_blocks[characters >> 8] + (characters & 255)] = cell
     return new_blocks, new_cells

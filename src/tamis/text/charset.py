@@ -1,9 +1,9 @@
 """Convert bytes to UTF-8, by the declared encoding or by a guess.
 
-A guess never fails. Byte order marks, the zero bytes of UTF-16 and the escapes of ISO 2022 are recognised
-first. Then valid or nearly valid UTF-8 is taken as UTF-8: other text is valid UTF-8 only by chance, and only
-if it is very short. All other bytes are decoded in each encoding of `GUESSED`, and the guess is the one whose
-text is most probable in one of the encoding's languages.
+A guess never fails. Byte order marks, the zero bytes of UTF-16 and the escape sequences of ISO 2022 are
+recognised first. Then valid or nearly valid UTF-8 is taken as UTF-8: other text is valid UTF-8 only by
+chance, and only if it is very short. All other bytes are decoded in each encoding of `GUESSED`, and the guess
+is the one whose text is most probable in one of the encoding's languages.
 """
 
 import codecs
@@ -14,7 +14,8 @@ from unicodedata import category
 
 from tamis.charsets import BYTE_ORDER_MARKS, resolve_alias
 
-# The encodings that may be guessed, the likelier first, and the languages that are written in them.
+# The encodings that may be guessed, and the languages (ISO 639 codes) that are written in them. Of two that
+# are equally probable, the first is guessed.
 GUESSED: Final = {
     "cp1252": "en de fr es it pt nl sv da nb fi is ca gl eu id af ga sq et",
     "cp1250": "pl cs sk hu ro hr sl sq",
@@ -35,18 +36,18 @@ GUESSED: Final = {
     "cp949": "ko",
 }
 
-_ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # declared for unknown encodings
+_ANY_TEXT: Final = frozenset(("x-unknown", "unknown-8bit", "8bit"))  # names for encodings that are unknown
 
-# Bytes that a guess examines, besides the test for ASCII and UTF-8: the first ones for marks and zero bytes,
-# and the first chunk of this size that is not ASCII for words.
+# All bytes are tested for ASCII and UTF-8. Marks and zero bytes are searched in the first bytes, and words in
+# the first chunk that is not ASCII; both have this size.
 _HEAD = 1 << 16
 _SAMPLE = 1500  # bytes of non-ASCII words that are decoded in each guessed encoding; more change no guess
-_CP1252_LOG_ODDS = 3.0  # nats: cp1252 is 20 times as frequent as any other encoding but UTF-8
+_CP1252_LOG_ODDS = 3.0  # cp1252 is 20 times (e³) as frequent as any other encoding but UTF-8
 _MIN_VALID_RATIO = 2  # words are UTF-8 if they have over twice as many valid non-ASCII characters as invalid
 
-# The cost, in nats, of a character beyond ASCII that is not a letter. A letter costs 2 to 4 in its own
-# language, and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and
-# control characters do not occur in text.
+# The cost, −log P, of a non-ASCII character that is not a letter. A letter costs 2 to 4 in its own language,
+# and 8 or more in another. Quotes and dashes are as frequent as letters, other signs are rare, and control
+# characters do not occur in text.
 _QUOTE, _SIGN, _CONTROL = 4.0, 8.0, 14.0
 _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、。，：；？！「」『』（）《》～　،؛؟।")
 
@@ -54,8 +55,8 @@ _QUOTES = frozenset("\xa0«»¿¡„“”‘’‚–—…•·€°§№、�
 def to_utf8(document: bytes, encoding: str | None = None) -> bytes:
     """Return the text in UTF-8.
 
-    Bytes that are guessed or declared to be UTF-8 stay unchanged, also invalid ones; a byte order mark of
-    guessed UTF-8 is removed. Raise LookupError for an encoding that Python does not know.
+    Bytes that are guessed or declared to be UTF-8 stay unchanged, even if some are invalid; a byte order mark
+    of guessed UTF-8 is removed. Raise LookupError for an encoding that Python does not know.
 
     >>> to_utf8("Größe".encode("cp1252"), "iso-8859-1").decode()
     'Größe'
@@ -141,7 +142,7 @@ def _guess_by_words(words: bytes) -> str:
 
 
 def _compute_cost(sample: bytes, name: str, languages: list[str]) -> float:
-    """Return -log P of the sample in an encoding, in nats.
+    """Return −log P of the sample in an encoding.
 
     Bytes and characters correspond one to one, so that the costs in different encodings can be compared.
     """
@@ -152,8 +153,8 @@ def _compute_cost(sample: bytes, name: str, languages: list[str]) -> float:
         if not character.isascii() and not character.isalpha():
             signs += text.count(character) * _get_sign_cost(character)
     # The identifier loads a table and imports this module, so it is imported only for a guess.
-    nats: float = import_module("tamis.text.identifier").find_least_cost(text, languages)
-    return nats + signs
+    letters: float = import_module("tamis.text.identifier").find_least_cost(text, languages)
+    return letters + signs
 
 
 def _get_sign_cost(character: str) -> float:
@@ -161,7 +162,7 @@ def _get_sign_cost(character: str) -> float:
         return _QUOTE
     if character == "\ufffd" or "\x80" <= character < "\xa0" or "\ue000" <= character < "\uf900":
         return _CONTROL
-    return 0.0 if category(character)[0] == "M" else _SIGN  # marks count as letters
+    return 0.0 if category(character)[0] == "M" else _SIGN  # combining marks count as letters
 
 
 def _look_up_codec(encoding: str) -> str:

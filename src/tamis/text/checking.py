@@ -29,7 +29,7 @@ def check_range(given: object) -> tuple[int, int] | None:
 
 
 def is_share(given: object) -> bool:
-    """Return whether a number means a share of the texts, as floats do: 1.0 means all texts, 1 one text."""
+    """Return whether a number means a share (fraction) of the texts: 1.0 does, but 1 means one text."""
     return not isinstance(given, Integral)
 
 
@@ -40,6 +40,23 @@ def count_texts(name: str, given: object, documents: int) -> float:
     if not number >= 0.0 or (share and number > 1.0):
         raise ValueError(f"got {name}={given!r}, expected a number of texts, or a share from 0.0 to 1.0")
     return number * documents if share else number
+
+
+def check_choice(name: str, given: object, known: tuple[object, ...]) -> None:
+    """Raise unless a parameter has one of the known values."""
+    if given not in known:
+        raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, known))}")
+
+
+def check_phrases(analyzer: object, ngram_range: object, pairs: object, stop_words: object) -> None:
+    """Raise unless `ngram_range` and `pairs` are valid, and the analyzer has the words that they need."""
+    check_range(ngram_range)
+    check_integer("pairs", pairs, 0, MAX_LENGTH)
+    if analyzer != "word" and (pairs or ngram_range is None or stop_words):
+        raise ValueError(
+            f"got analyzer={analyzer!r} with pairs, stop words or no ngram_range, which need words: "
+            "expected analyzer='word', or an ngram_range and nothing else"
+        )
 
 
 def check_words(name: str, given: object) -> list[str]:

@@ -1,6 +1,7 @@
-"""Read texts of any kind (strings, bytes, files, frames, Arrow arrays, endless iterables) as UTF-8.
+"""Read texts of any kind (strings, bytes, files, data frames, Arrow arrays, endless iterables) as UTF-8.
 
-Chunks end between documents. Their size depends on the texts only, so that no result depends on threads.
+They are read in chunks of whole documents, whose size depends on the texts only, so that no result depends on
+the number of threads.
 """
 
 import importlib
@@ -18,7 +19,7 @@ from tamis.text.charset import guess, to_utf8
 Input = Literal["content", "filename", "file"]
 DecodeError = Literal["strict", "ignore", "replace"]
 
-# The size of a chunk, and that to which chunks grow if their lexicons are merged: large enough that the
+# The size of a chunk, and the size to which chunks grow if their lexicons are merged: large enough that the
 # overhead per chunk does not matter, and small enough that memory holds several chunks.
 CHUNK_BYTES, MERGED_CHUNK_BYTES = 1 << 21, 1 << 23
 
@@ -62,17 +63,17 @@ def _encode(document: str | bytes) -> bytes:
 
 
 def read_corpora(
-    documents: Any, encoding: str | None = None, chunk: int = CHUNK_BYTES, most: int = 0
+    documents: Any, encoding: str | None = None, chunk: int = CHUNK_BYTES, max_chunk: int = 0
 ) -> Iterator[Corpus]:
     """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 
-    If `most` is more than `chunk`, each chunk is a quarter larger than the last, up to about `most` bytes, so
-    that fewer have to be merged. The encoding of bytes and files is guessed if it is not given.
+    If `max_chunk` is more than `chunk`, each chunk is a quarter larger than the last, up to about `max_chunk`
+    bytes, so that fewer have to be merged. The encoding of bytes and files is guessed if it is not given.
     """
     refuse_single_text(documents)
     column = get_only_column(documents)
     if (arrow := _to_arrow(column)) is not None:
-        yield from _read_arrow(arrow, encoding, chunk, most)
+        yield from _read_arrow(arrow, encoding, chunk, max_chunk)
         return
     if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
         raise TypeError(f"got a {type(column).__name__}, expected an iterable of texts")
@@ -85,7 +86,7 @@ def read_corpora(
         size += len(document) + 1
         if size >= chunk:
             yield Corpus.of(batch)
-            batch, size, chunk = [], 0, grow_chunk(chunk, most)
+            batch, size, chunk = [], 0, grow_chunk(chunk, max_chunk)
     if batch:
         yield Corpus.of(batch)
 
@@ -125,7 +126,7 @@ def is_missing(document: Any) -> bool:
 
 
 def get_only_column(documents: Any) -> Any:
-    """Return the only column of a frame or a matrix, and any other object unchanged."""
+    """Return the only column of a data frame or a matrix, and any other object unchanged."""
     if hasattr(documents, "tocsr"):
         raise TypeError("got a sparse matrix, expected texts: was it transformed already?")
     shape = getattr(documents, "shape", None)
@@ -137,7 +138,7 @@ def get_only_column(documents: Any) -> Any:
             )
         if isinstance(documents, np.ndarray):
             return documents[:, 0]
-        if hasattr(documents, "column"):  # a table of Arrow
+        if hasattr(documents, "column"):  # an Arrow table
             return documents.column(0)
         frame = arrays.wrap_frame(documents)
         return documents if frame is None else frame[frame.columns[0]].to_native()
@@ -161,17 +162,17 @@ def _to_arrow(column: Any) -> Any:
     return column.cast(pyarrow.large_string()) if is_dictionary or kind == pyarrow.string_view() else column
 
 
-def grow_chunk(chunk: int, most: int) -> int:
-    """Return the size of the next chunk: a quarter more, up to `most` bytes."""
-    return max(chunk, min(chunk + chunk // 4, most))
+def grow_chunk(chunk: int, max_chunk: int) -> int:
+    """Return the size of the next chunk: a quarter more, up to `max_chunk`, but not less."""
+    return max(chunk, min(chunk + chunk // 4, max_chunk))
 
 
-def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Iterator[Corpus]:
+def _read_arrow(column: Any, encoding: str | None, chunk: int, max_chunk: int) -> Iterator[Corpus]:
     if str(column.type) not in ("string", "large_string"):
-        yield from read_corpora((item.as_py() for item in column), encoding, chunk, most)
+        yield from read_corpora((item.as_py() for item in column), encoding, chunk, max_chunk)
         return
     for part in column.chunks:
-        if part.null_count:  # the bytes under a null are undefined
+        if part.null_count:  # the text buffer may hold any bytes for a null
             part = part.fill_null("")
         _, offsets, text = part.buffers()
         offset_type = np.int64 if "large" in str(part.type) else np.int32
@@ -183,7 +184,7 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, most: int) -> Ite
             stop = int(np.searchsorted(starts, starts[start] + chunk))
             stop = min(max(stop, start + 1), len(part))
             yield Corpus(buffer[starts[start] : starts[stop]], starts[start : stop + 1] - starts[start])
-            start, chunk = stop, grow_chunk(chunk, most)
+            start, chunk = stop, grow_chunk(chunk, max_chunk)
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class Source:
     """How documents are read: as texts, names of files or open files; and how bytes are decoded."""
 
     input: Input = "content"
-    encoding: str | None = None  # None: guessed
+    encoding: str | None = None  # guessed if None
     decode_error: DecodeError = "replace"
 
     def __post_init__(self) -> None:
@@ -209,27 +210,24 @@ class Source:
     def open(self, documents: Any) -> Any:
         """Return the documents with file names and open files replaced by their content, read one by one."""
         if self.input == "content" and self.decode_error == "replace":
-            return documents  # `read_corpora` reads them, and Arrow arrays without a copy
+            return documents  # `read_corpora` reads them; it reads Arrow arrays without a copy
         refuse_single_text(documents)
         column = get_only_column(documents)
         if not isinstance(column, Iterable):
             raise TypeError(f"got a {type(documents).__name__}, expected an iterable of texts")
-        return self._open_all(column)
+        return (self._open_document(document, row) for row, document in enumerate(column))
 
-    def _open_all(self, documents: Iterable[Any]) -> Iterator[Any]:
-        for row, document in enumerate(documents):
-            yield (
-                self._open_file(document, row)
-                if self.decode_error == "replace"
-                else self.read_content(document, row)
-            )
+    def _open_document(self, document: Any, row: int) -> Any:
+        """Open a file, and decode bytes; invalid bytes that are to be replaced are left to the tokenizer."""
+        return (
+            self._open_file(document, row)
+            if self.decode_error == "replace"
+            else self.read_content(document, row)
+        )
 
     def read_text(self, document: Any) -> str | bytes:
         """Return the text of one document, as str or in UTF-8; the text of a missing document is empty."""
-        replaces = self.decode_error == "replace"  # the tokenizer replaces, too
-        return read_document(
-            self._open_file(document, 0) if replaces else self.read_content(document), self.encoding, 0
-        )
+        return read_document(self._open_document(document, 0), self.encoding, 0)
 
     def read_content(self, document: Any, row: int = 0) -> Any:
         """Return the text of a document that is text, bytes or a file, and any other document unchanged."""
@@ -239,8 +237,8 @@ class Source:
         if self.decode_error == "replace":
             utf8 = read_document(document, self.encoding, row)
             return utf8.decode("utf-8", "replace") if isinstance(utf8, bytes) else utf8
-        encoding = self.encoding or guess(bytes(document))  # without the aliases that mail needs
-        try:
+        encoding = self.encoding or guess(bytes(document))
+        try:  # unlike `to_utf8`, without the aliases of encodings that occur in mail
             return bytes(document).decode(encoding, self.decode_error)
         except UnicodeDecodeError as error:
             error.reason += f" (document {row}: give its encoding, or decode_error='replace')"

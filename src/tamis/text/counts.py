@@ -45,21 +45,16 @@ from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
 _MIN_CHUNK = 1 << 16  # bytes: chunks are not made smaller, however many tokens a word has
-_OWN_DEFAULTS: Final = {  # of parameters that scikit-learn's vectorizers do not have
+_OWN_DEFAULTS: Final = {  # the defaults of parameters that scikit-learn's vectorizers do not have
     "fold": "case",
     "unspaced": "pairs",
     "digits": "keep",
     "min_length": 2,
 }
-_FUNCTIONS: Final = (
-    "analyzer",
-    "preprocessor",
-    "tokenizer",
-    "strip_accents",
-)  # parameters that may be functions
+# Parameters that may be functions.
+_FUNCTIONS: Final = ("analyzer", "preprocessor", "tokenizer", "strip_accents")
 
-# All have `len`, `names` of the columns, `find` for the columns of a lexicon's entries, and `to_state` for
-# files.
+# All have `len`, the `names` of the columns, `find` (the columns of a lexicon's entries) and `to_state`.
 Columns = Vocabulary | GivenVocabulary | Hashed
 
 
@@ -130,8 +125,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     analyzer : "word", "char" (n-grams of characters), "char_wb" (n-grams within words and the spaces around
         them), or a function from a document to its tokens
     ngram_range : the least and the largest number of words or characters per token; None for pairs only
-    pairs : the largest distance of two words that also make a token (sparse orthogonal bigrams), with a star
-        for each word that is skipped: "send money", "send * mary"
+    pairs : the largest distance of two words that also make a token (sparse orthogonal bigrams, OSB), with a
+        star for each word that is skipped: "send money", "send * mary"
     form : "vocabulary" learns its columns from texts; "hashed" has `n_features` columns, and learns at most
         their names
     vocabulary : a list of terms in the order of their columns, or a mapping from terms to columns, if the
@@ -195,7 +190,8 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def fit_transform(self, X: object, y: object = None) -> Any:
         """Learn the columns, and count."""
         if self.form == "hashed" or self.vocabulary is not None:
-            texts = list(X) if self.names and isinstance(X, Iterator) else X  # names need a pass before
+            # To name hashed columns, `fit` reads the texts before they are counted.
+            texts = list(X) if self.names and isinstance(X, Iterator) else X
             return self.fit(texts, y).transform(texts)
         return self._learn(X, y, return_counts=True)
 
@@ -214,7 +210,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             if y is None:
                 raise ValueError("got keep_by='evidence' and no labels, expected fit(texts, labels)")
             labels = Keys.of(y)
-        merger, documents, kept = self._gather(reader, X, labels, return_counts)
+        merger, documents, kept_rows = self._gather(reader, X, labels, return_counts)
         numbers = merger.merge()
         columns = self.learn_columns(reader, merger, documents)
         if not return_counts:
@@ -222,7 +218,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         column_signs = [
             ColumnSigns(columns[number].astype(np.int32), np.ones(len(number))) for number in numbers
         ]
-        return self._counter.to_matrix(list(zip(kept, column_signs, strict=True)), self.dtype)
+        return self._counter.to_matrix(list(zip(kept_rows, column_signs, strict=True)), self.dtype)
 
     def learn_columns(self, reader: Reader, merger: ChunkMerger, documents: Int64s) -> Int64s:
         """Set the columns by the merged lexicon; return the column of each entry, -1 if it is not kept."""
@@ -244,10 +240,11 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """
         group = None if labels is None else labels[1]
         classes = 1 if labels is None else len(labels[0])
-        merger, kept = ChunkMerger(), []
+        merger, kept_rows = ChunkMerger(), []
         documents = np.zeros(classes, dtype=np.int64)
         n_texts = 0
-        for lexicon, rows in map_ahead(reader.count, self.read_chunks(X, reader, most=MERGED_CHUNK_BYTES)):
+        chunks = self.read_chunks(X, reader, max_chunk=MERGED_CHUNK_BYTES)
+        for lexicon, rows in map_ahead(reader.count, chunks):
             n = len(rows.indptr) - 1
             part = np.zeros(n, dtype=np.int64) if group is None else group[n_texts : n_texts + n]
             n_texts += n
@@ -256,12 +253,12 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             documents += np.bincount(part, minlength=classes)
             merger.add(lexicon, sum_by_class(rows, len(lexicon), part, classes, self.prunes, self.prunes))
             if keep_rows:
-                kept.append(rows)
+                kept_rows.append(rows)
             else:
                 merger.merge(always=False)
         if group is not None and n_texts != len(group):
             raise ValueError(f"got {len(group)} labels, expected one for each text")
-        return merger, documents, kept
+        return merger, documents, kept_rows
 
     @property
     def prunes(self) -> bool:
@@ -308,7 +305,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     # ── counting ──
 
     def transform(self, X: object) -> Any:
-        """Return the counts (texts, columns), in SciPy's CSR."""
+        """Return the counts (texts, columns), as a sparse matrix of SciPy."""
         counter = self.counter_
         return counter.to_matrix(
             list(map_ahead(counter.find_columns, self.read_chunks(X, counter.reader))), self.dtype
@@ -325,17 +322,17 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_analyzer()(text)
 
     def read_chunks(
-        self, X: object, reader: Reader, chunk: int = CHUNK_BYTES, most: int = 0
+        self, X: object, reader: Reader, chunk: int = CHUNK_BYTES, max_chunk: int = 0
     ) -> Iterator[Corpus | Tokenized]:
-        """Read the texts in chunks of about `chunk` bytes, which grow up to `most` if that is more.
+        """Read the texts in chunks of about `chunk` bytes, which grow up to `max_chunk` if that is more.
 
         Both are divided by the number of tokens per word, but `chunk` is not made less than 64 KB.
         """
-        tokens_per_word, source = reader.tokens_per_word, self._make_source()
-        size, most = max(min(_MIN_CHUNK, chunk), chunk // tokens_per_word), most // tokens_per_word
+        per_word, source = reader.tokens_per_word, self._make_source()
+        size, max_size = max(min(_MIN_CHUNK, chunk), chunk // per_word), max_chunk // per_word
         if isinstance(reader, CustomAnalyzer):
-            return reader.read_chunks(X, source, size, most)
-        return read_corpora(source.open(X), self.encoding, size, most)
+            return reader.read_chunks(X, source, size, max_size)
+        return read_corpora(source.open(X), self.encoding, size, max_size)
 
     def _make_source(self) -> Source:
         return Source(self.input, self.encoding, self.decode_error)
@@ -359,7 +356,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return self.build_reader().split
 
     def get_stop_words(self) -> frozenset[str] | None:
-        """Return the words that are left out, or None."""
+        """Return the words that are dropped, or None."""
         return stop_words(self.stop_words) or None
 
     # ── what the columns are ──
@@ -393,7 +390,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return "_counter" in self.__dict__ or self.form == "hashed" or self.vocabulary is not None
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return the token of each column; a hashed one has its number, unless its tokens are remembered."""
+        """Return the token of each column; a hashed column without remembered tokens has its number."""
         counter = self.counter_
         names = counter.columns.names
         return np.append(names, UNKNOWN).astype(object) if counter.unknown else names

@@ -14,15 +14,15 @@ import numpy as np
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Tokens
 from tamis.extras import import_package
-from tamis.text.checking import MAX_LENGTH, check_integer, check_range
+from tamis.text.checking import check_phrases
 from tamis.text.corpus import Source, get_only_column, grow_chunk, is_missing, refuse_single_text
 from tamis.text.lexicon import Lexicon, PackedTexts
-from tamis.text.tokenizer import Analyzer, LexiconCounts
+from tamis.text.tokenizer import Analyzer, LexiconCounts, count_tokens_per_word
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
 
-TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two or more characters: the built-in tokenizer reads them
+TOKEN_PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two or more characters, as `Tokenizer` reads them
 StripAccents = Literal["ascii", "unicode"] | Callable[[str], str]
 _OVERHEAD = 64  # bytes added to the size of each document, so that empty documents fill chunks, too
 
@@ -39,7 +39,7 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`.
+    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`: a `Reader`.
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
@@ -52,7 +52,7 @@ class CustomAnalyzer:
     lowercase: bool = True
     strip_accents: StripAccents | None = None
     stop_words: frozenset[str] = frozenset()
-    ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
+    ngram_range: tuple[int, int] | None = (1, 1)  # pairs only if None
     pairs: int = 0
 
     def __post_init__(self) -> None:
@@ -70,25 +70,17 @@ class CustomAnalyzer:
             raise ValueError(
                 f"got strip_accents={self.strip_accents!r}, expected 'ascii', 'unicode', a function or None"
             )
-        check_range(self.ngram_range)
-        check_integer("pairs", self.pairs, 0, MAX_LENGTH)
-        if self.analyzer != "word" and (self.pairs or self.ngram_range is None or self.stop_words):
-            raise ValueError(
-                f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
-                "expected analyzer='word', or an ngram_range and nothing else"
-            )
+        check_phrases(self.analyzer, self.ngram_range, self.pairs, self.stop_words)
         _ = self._analyze  # raises for an invalid pattern
 
     @property
     def tokens_per_word(self) -> int:
-        """The approximate number of tokens per word of a text."""
-        least, most = self.ngram_range or (1, 0)
-        return (most - least + 1 + self.pairs) * (6 if self.analyzer in ("char", "char_wb") else 1)
+        return count_tokens_per_word(self.analyzer, self.ngram_range, self.pairs)
 
     @cached_property
     def vectorizer(self) -> "CountVectorizer":
         """scikit-learn's vectorizer with the same parameters; it makes no phrases of words."""
-        # It is loaded here, because it brings 83 modules that counting the built-in tokens does not need.
+        # It is imported here, because it imports 83 modules that the built-in tokenizer does not need.
         return import_package("sklearn.feature_extraction.text", "CustomAnalyzer").CountVectorizer(
             analyzer=self.analyzer,
             preprocessor=self.preprocessor,
@@ -106,7 +98,7 @@ class CustomAnalyzer:
         return analyze
 
     @property
-    def takes_any(self) -> bool:
+    def accepts_any_object(self) -> bool:
         """Whether a document may be any object, because the first function called with it is the user's."""
         if callable(self.analyzer) or self.preprocessor is not None:
             return True
@@ -119,7 +111,7 @@ class CustomAnalyzer:
         """Return the tokens of one document; a missing document has none."""
         if is_missing(document):
             return []
-        if not (isinstance(document, str) or self.takes_any):
+        if not (isinstance(document, str) or self.accepts_any_object):
             raise TypeError(
                 f"document {row} is a {type(document).__name__}, expected text: "
                 "str, bytes, a Path to a file, or None"
@@ -131,7 +123,6 @@ class CustomAnalyzer:
         return _add_phrases(tokens, self.ngram_range, self.pairs) if self.analyzer == "word" else tokens
 
     def preprocess(self, document: Any) -> Any:
-        """Return the document as it is before it is split into words."""
         return self.vectorizer.build_preprocessor()(document)
 
     def split(self, document: Any) -> Iterable[str]:
@@ -140,8 +131,8 @@ class CustomAnalyzer:
         return words
 
     def name(self, term: str) -> str:
-        """Return the token that a term of a vocabulary stands for, which is the term, as in scikit-learn."""
-        if self.lowercase and not self.takes_any and term != term.lower():
+        """Return the token that a term of a vocabulary stands for: the term itself, as in scikit-learn."""
+        if self.lowercase and not self.accepts_any_object and term != term.lower():
             warnings.warn(
                 f"the term {term!r} is never found, because texts are lowercased: write {term.lower()!r}, "
                 "or ask for lowercase=False",
@@ -149,8 +140,8 @@ class CustomAnalyzer:
             )
         return term
 
-    def read_chunks(self, documents: Any, source: Source, chunk: int, most: int) -> Iterator[Tokenized]:
-        """Yield the tokens of documents, in chunks of about `chunk` characters that grow up to `most`."""
+    def read_chunks(self, documents: Any, source: Source, chunk: int, max_chunk: int) -> Iterator[Tokenized]:
+        """Yield the tokens of documents, in chunks of about `chunk` characters that grow to `max_chunk`."""
         refuse_single_text(documents)
         column = get_only_column(documents)
         if not isinstance(column, Iterable) or getattr(column, "shape", None) == ():
@@ -163,12 +154,11 @@ class CustomAnalyzer:
             size += _OVERHEAD + (len(content) if isinstance(content, str) else 0)
             if size >= chunk:
                 yield Tokenized(batch, size)
-                batch, size, chunk = [], 0, grow_chunk(chunk, most)
+                batch, size, chunk = [], 0, grow_chunk(chunk, max_chunk)
         if batch:
             yield Tokenized(batch, size)
 
     def count(self, documents: Tokenized) -> LexiconCounts:
-        """Count the tokens of each document, and number them in a lexicon of these documents."""
         known: dict[str, int] = {}
         numbers = [known.setdefault(token, len(known)) for tokens in documents.tokens for token in tokens]
         ends = np.cumsum([0, *map(len, documents.tokens)]).astype(np.int64)

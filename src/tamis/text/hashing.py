@@ -12,7 +12,7 @@ from tamis._kernels.text import Int64s
 from tamis.text.lexicon import ColumnSigns, Lexicon, PackedTexts
 from tamis.text.tokenizer import LexiconCounts
 
-# The absolute value of this hash is no 32-bit integer, so scikit-learn computes its column in another way.
+# The absolute value of this hash is not a 32-bit integer, so scikit-learn computes its column in another way.
 _MIN_INT32 = -(2**31)
 _TOKENS_PER_NAME = 4  # tokens that are remembered per column that gets a name; rarer tokens are dropped
 _MAX_NAMES = 1 << 24  # the largest number of columns that get names: they take about 1 GB
@@ -50,7 +50,7 @@ class Hashed:
     """`width` columns by hash; if `signed`, about half of the tokens are subtracted.
 
     At most `limit` columns are named after their tokens: those of the tokens that `remember` counted most
-    often. It forgets rare tokens in between, so counts may be too small.
+    often. To save memory, `remember` drops rare tokens, so that counts may be too small.
     """
 
     def __init__(self, width: int, signed: bool, limit: int = 0) -> None:
@@ -77,19 +77,20 @@ class Hashed:
         names = counted.lexicon.names.strings(frequent)
         self.frequencies.update(dict(zip(names, counts[frequent].tolist(), strict=True)))
         if len(self.frequencies) > 2 * _TOKENS_PER_NAME * self.limit:
-            ranked = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
-            self.frequencies = Counter(dict(ranked[: _TOKENS_PER_NAME * self.limit]))
+            self.frequencies = Counter(dict(self._rank_tokens()[: _TOKENS_PER_NAME * self.limit]))
+
+    def _rank_tokens(self) -> list[tuple[str, int]]:
+        """Return the remembered tokens with their counts, the most frequent first."""
+        return sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
 
     @property
     def names(self) -> NDArray[np.object_]:
         """The name of each column: its tokens, the most frequent first, or its number if it has none."""
         refuse_many_names(self.width)
         names = np.array([f"#{k}" for k in range(self.width)], dtype=object)
-        ranked = sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))
+        ranked = [name for name, _ in self._rank_tokens()]
         known: dict[int, list[str]] = {}
-        for name, column in zip(
-            [n for n, _ in ranked], self.find_columns([n for n, _ in ranked]), strict=True
-        ):
+        for name, column in zip(ranked, self.find_columns(ranked), strict=True):
             if column in known or len(known) < self.limit:
                 known.setdefault(column, []).append(name)
         for column, tokens in known.items():
@@ -113,7 +114,6 @@ class Hashed:
         return columns
 
     def find_columns(self, names: list[str]) -> list[int]:
-        """Return the columns of tokens."""
         packed = PackedTexts.pack([name.encode() for name in names])
         columns: list[int] = find_buckets(packed, self.width).columns.tolist()
         return columns

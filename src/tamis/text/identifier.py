@@ -78,22 +78,23 @@ LANGUAGES: Final = {
 ORDER = 4  # the length of the longest n-grams
 WIDTH = 1 << 15  # columns of n-grams
 ALPHA = 0.1  # pseudo-count of each column
-# N-grams overlap, and words depend on each other: n n-grams count as SHARPNESS · n^(1 - DAMPING) independent
-# ones. This had the least log-loss in cross-validation, of sentences and of pieces of one to eight words.
+# N-grams overlap, and words depend on each other: m n-grams count as SHARPNESS · m^(1 − DAMPING) independent
+# ones. These values had the least log-loss in cross-validation, for sentences and for one to eight words.
 SHARPNESS, DAMPING = 1.0, 0.5
 
 SCRIPTS = 512  # columns of scripts, before those of n-grams: one per block of 128 characters
 # The columns of all Han characters, of all Hangul syllables, and of all blocks beyond the other columns.
 _HAN, _HANGUL, _BEYOND = 0x4E00 >> 7, 0xAC00 >> 7, SCRIPTS - 1
-# Names and terms in Latin letters occur in texts of any script, seldom the other way round: if at least one
-# letter in _LETTERS_PER_OTHER is of another script (from code point _END_OF_LATIN on), the Latin letters are
-# ignored.
+# Names and terms in Latin letters occur in texts of any script, but other letters seldom occur in Latin
+# texts: if at least one letter in _LETTERS_PER_OTHER is of another script (its code point is _END_OF_LATIN or
+# more), the Latin letters are ignored.
 _END_OF_LATIN, _LETTERS_PER_OTHER = 0x370, 4
 # Any text may have foreign names: the probability of a Latin letter is at least _FOREIGN. In the languages
-# _MIXED, words are not separated, or foreign words get endings, so that a Latin letter follows another one,
-# or the reverse, with the probability _SWITCH.
+# _MIXED, words are not separated, or foreign words get endings, so that within a word a Latin letter follows
+# a letter of another script, or the reverse, with the probability _SWITCH.
 _FOREIGN, _MIXED, _SWITCH = 1 / 40, ("ja", "ko", "zh"), 0.01
-_DOUBT = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
+_BACK_OFF = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
+_MULTIPLIERS = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # of hashes, as in xxHash and MurmurHash3
 _SAMPLE = 1 << 14  # the first characters of a text that are read: they suffice for any language
 _ADDRESSES = re.compile(r"(?:://|www\.|@)\S*")  # addresses are in no language
 _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scripts count as letters
@@ -192,13 +193,13 @@ def hash_ngrams(
     hashed = np.zeros(len(codes), dtype=np.uint32)
     for n in range(1, order + 1):
         last = codes[n - 1 :]
-        hashed = (hashed[: len(last)] * np.uint32(0x9E3779B1)) ^ (last + np.uint32(n))
+        hashed = (hashed[: len(last)] * _MULTIPLIERS[0]) ^ (last + np.uint32(n))
         hashed ^= hashed >> np.uint32(15)
         if n == 2:
             is_within = np.ones(len(last), dtype=bool)  # no two spaces are adjacent
         elif n > 2:
             is_within = is_within[: len(last)] & is_letter[n - 2 : len(codes) - 1]
-        mixed = hashed * np.uint32(0x85EBCA6B)
+        mixed = hashed * _MULTIPLIERS[1]
         yield (
             SCRIPTS + ((mixed ^ (mixed >> np.uint32(13))) & np.uint32(width - 1)).astype(np.int64),
             is_within,
@@ -212,7 +213,7 @@ def read_letters(text: str) -> NDArray[np.uint32]:
     table = alphabet("none")
     kinds = table.cells[256 * table.blocks[codes >> 8] + (codes & 255)] & 7
     codes = np.where((kinds == 0) | np.isin(codes, _DIGITS), 0, codes)
-    codes = codes[kinds <= UNSPACED]  # the other classes are ignored: soft hyphens, joiners
+    codes = codes[kinds <= UNSPACED]  # soft hyphens and zero-width joiners, of other classes, are ignored
     return _collapse_zeros(np.concatenate([[0], codes, [0]]).astype(np.uint32))
 
 
@@ -246,24 +247,26 @@ def find_least_cost(text: str, among: Sequence[str]) -> float:
     (single, _), (double, _) = hash_ngrams(codes, 2, WIDTH)
     positions = np.flatnonzero(codes)
     script = find_scripts(codes[positions])
+    # Han has about 27,000 characters, Hangul 11,172 syllables, and any other block 128 characters.
     letters_per_script = np.where(script == _HAN, 27_000, np.where(script == _HANGUL, 11_172, 128))[:, None]
     letters_per_language = model.counts[:SCRIPTS, rows].sum(axis=0, dtype=np.float64)
-    # p: (letters, languages), first of a letter by its script, then of the letter, then given the one before.
+    # p (letters, languages) is first computed from the letter's script, then from the counts of the letter,
+    # and then from the counts of its pair with the letter before.
     p = (
-        (model.counts[script][:, rows] + _DOUBT / SCRIPTS)
-        / (letters_per_language + _DOUBT)
+        (model.counts[script][:, rows] + _BACK_OFF / SCRIPTS)
+        / (letters_per_language + _BACK_OFF)
         / letters_per_script
     )
-    p = (model.counts[single[positions]][:, rows] + _DOUBT * p) / (letters_per_language + _DOUBT)
-    # The number of words was not counted: a word has about five letters.
+    p = (model.counts[single[positions]][:, rows] + _BACK_OFF * p) / (letters_per_language + _BACK_OFF)
+    # The number of first letters of words was not counted: a word has about five letters.
     previous = np.where(
         (codes[positions - 1] == 0)[:, None],
         letters_per_language / 5,
         model.counts[single[positions - 1]][:, rows],
     )
-    # Some of the counts are of other pairs with the same hash.
+    # The count of a pair includes other pairs with the same hash, and is at most that of its first letter.
     pairs = np.minimum(model.counts[double[positions - 1]][:, rows], previous)
-    p = (pairs + _DOUBT * p) / (previous + _DOUBT)
+    p = (pairs + _BACK_OFF * p) / (previous + _BACK_OFF)
     mixed = np.array([code in _MIXED for code in among])
     latin = codes[positions] < 128
     p = np.where(latin[:, None] & (mixed | (model.counts[0, rows] > 0)), np.maximum(p, _FOREIGN), p)

@@ -20,7 +20,7 @@ from tamis._kernels.text import PAD, Bytes, Floats, Indices, Int64s, Tokens, UIn
 # Sort ranks: _MISSING for no word, _STAR for a skipped word, _FIRST for the first real word.
 _MISSING, _STAR, _FIRST = range(3)
 _KEY_BITS = 63  # bits available in an int64 sort key
-# NumPy sorts by 8 bytes per round, for this many rounds; Python then sorts what is still tied.
+# NumPy sorts texts by 8 bytes per round, for this many rounds; Python then sorts texts that are still equal.
 _NUMPY_ROUNDS = 4
 
 
@@ -68,9 +68,9 @@ class PackedTexts(NamedTuple):
             suborder = np.lexsort((prefixes, group[tied]))
             order[tied], prefixes = order[tied][suborder], prefixes[suborder]
         text = self.text.tobytes()
-        spans = {k: text[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[tied].tolist()}
+        texts = {k: text[self.starts[k] : self.starts[k] + self.lengths[k]] for k in order[tied].tolist()}
         group_of = dict(zip(order[tied].tolist(), group[tied].tolist(), strict=True))
-        order[tied] = sorted(spans, key=lambda k: (group_of[k], spans[k]))
+        order[tied] = sorted(texts, key=lambda k: (group_of[k], texts[k]))
         return order
 
     def _read_eight_bytes(self, rows: NDArray[np.int64], depth: int) -> UInt64s:
@@ -123,9 +123,14 @@ class Phrases(NamedTuple):
         """
         keys = self.token_numbers[:, 0].astype(np.uint64)
         for k in range(1, self.token_numbers.shape[1]):
-            prefix = keys if k == 1 else kernels.number_keys(keys).numbers.astype(np.uint64)
-            keys = (prefix << np.uint64(32)) | self.token_numbers[:, k].astype(np.uint64)
+            prefix = keys if k == 1 else kernels.number_keys(keys).numbers
+            keys = _pair_numbers(prefix, self.token_numbers[:, k])
         return keys
+
+
+def _pair_numbers(first: NDArray[Any], second: Indices) -> UInt64s:
+    """Return 64-bit keys of pairs of numbers: the first number is in the upper half."""
+    return (first.astype(np.uint64, copy=False) << np.uint64(32)) | second.astype(np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +162,11 @@ class Lexicon:
         self.__dict__.update(tokens=tokens, phrase_sets=state["phrase_sets"])
 
     @property
+    def offsets(self) -> Int64s:
+        """The number of the first entry of each phrase set, and the number of all entries (sets + 1,)."""
+        return np.cumsum([0, *(len(phrases.token_numbers) for phrases in self.phrase_sets)], dtype=np.int64)
+
+    @property
     def n_tokens(self) -> int:
         """The number of distinct tokens."""
         return len(self.tokens.keys)
@@ -178,8 +188,7 @@ class Lexicon:
 
     def take(self, rows: NDArray[np.int64]) -> "Lexicon":
         """Return a lexicon of the entries at `rows`, in increasing order. The tokens do not change."""
-        ends = np.cumsum([0, *(len(phrases.token_numbers) for phrases in self.phrase_sets)])
-        rows_by_set = [rows[(rows >= i) & (rows < j)] - i for i, j in pairwise(ends.tolist())]
+        rows_by_set = [rows[(rows >= i) & (rows < j)] - i for i, j in pairwise(self.offsets.tolist())]
         return Lexicon(
             self.tokens,
             tuple(phrases.take(k) for phrases, k in zip(self.phrase_sets, rows_by_set, strict=True)),
@@ -224,7 +233,8 @@ class Lexicon:
             numbering = kernels.number_keys(Phrases(rows).keys())
             phrase_sets.append(Phrases(rows[numbering.first_positions], phrases.distance))
             numbers.append(numbering.numbers)
-        return cls(tokens, tuple(phrase_sets)), _regroup(lexicons, phrase_sets, numbers)
+        merged = cls(tokens, tuple(phrase_sets))
+        return merged, _regroup(lexicons, merged.offsets, numbers)
 
 
 def _compute_phrase_ranks(phrases: Phrases, token_ranks: Int64s, width: int) -> Int64s:
@@ -265,19 +275,13 @@ def _merge_tokens(token_sets: Sequence[Tokens]) -> tuple[Tokens, list[Indices]]:
     return distinct, np.split(numbers, np.cumsum([len(tokens.keys) for tokens in token_sets])[:-1])
 
 
-def _regroup(lexicons: Sequence[Lexicon], phrase_sets: list[Phrases], numbers: list[Indices]) -> list[Int64s]:
-    """Regroup the numbers from [phrase set][lexicon] to one array per lexicon, and add each set's offset."""
-    offsets = np.cumsum([0, *(len(phrases.token_numbers) for phrases in phrase_sets)])
-    next_row = [0] * len(phrase_sets)
-    regrouped = []
-    for lexicon in lexicons:
-        rows = []
-        for k, phrases in enumerate(lexicon.phrase_sets):
-            end = next_row[k] + len(phrases.token_numbers)
-            rows.append(numbers[k][next_row[k] : end].astype(np.int64) + offsets[k])
-            next_row[k] = end
-        regrouped.append(np.concatenate(rows))
-    return regrouped
+def _regroup(lexicons: Sequence[Lexicon], offsets: Int64s, numbers: list[Indices]) -> list[Int64s]:
+    """Regroup the numbers from one array per phrase set to one per lexicon, and add each set's offset."""
+    parts = []
+    for k, set_numbers in enumerate(numbers):
+        lengths = [len(lexicon.phrase_sets[k].token_numbers) for lexicon in lexicons]
+        parts.append(np.split(set_numbers.astype(np.int64) + offsets[k], np.cumsum(lengths)[:-1]))
+    return [np.concatenate(own_parts) for own_parts in zip(*parts, strict=True)]
 
 
 class ColumnSigns(NamedTuple):
@@ -296,10 +300,9 @@ class Finder:
     def __init__(self, lexicon: Lexicon, columns: Int64s) -> None:
         self.lexicon = lexicon
         self.token_table = kernels.index_keys(lexicon.tokens.keys)
-        ends = np.cumsum([0, *(len(phrases.token_numbers) for phrases in lexicon.phrase_sets)])
         self.phrase_finders = [
             _PhraseFinder(phrases, columns[i:j])
-            for phrases, (i, j) in zip(lexicon.phrase_sets, pairwise(ends), strict=True)
+            for phrases, (i, j) in zip(lexicon.phrase_sets, pairwise(lexicon.offsets), strict=True)
         ]
 
     def find(self, other: Lexicon) -> Int64s:
@@ -314,31 +317,30 @@ class Finder:
 
 
 class _PhraseFinder:
-    """Finds the columns of phrases by a chain of hash tables.
+    """Finds the columns of phrases by one hash table for each word after the first.
 
-    Table k maps (number of the k-word prefix, next word) to the number of the longer prefix.
+    A prefix is the first words of a phrase; distinct prefixes of equal length are numbered. Table k maps the
+    number of a prefix of k words and the number of the next word to the number of the longer prefix.
     """
 
     def __init__(self, phrases: Phrases, columns: Int64s) -> None:
         self.tables = []
-        prefix = phrases.token_numbers[:, 0].astype(np.uint64)
+        prefix = phrases.token_numbers[:, 0]
         for k in range(1, phrases.token_numbers.shape[1]):
-            keys = (prefix << np.uint64(32)) | phrases.token_numbers[:, k].astype(np.uint64)
+            keys = _pair_numbers(prefix, phrases.token_numbers[:, k])
             numbering = kernels.number_keys(keys)
             self.tables.append(kernels.index_keys(keys[numbering.first_positions]))
-            prefix = numbering.numbers.astype(np.uint64)
+            prefix = numbering.numbers
         n_phrases = int(prefix.max(initial=0)) + 1
         self.columns = np.full(n_phrases + 1, -1, dtype=np.int64)  # the last element serves unknown phrases
-        self.columns[prefix.astype(np.int64)] = columns
+        self.columns[prefix] = columns
 
     def find(self, token_numbers: Indices) -> Int64s:
         """Return the column of each phrase from the numbers of its tokens (count, n); -1 for unknown ones."""
         prefix = token_numbers[:, 0]
         for k, table in enumerate(self.tables, start=1):
             known = (prefix >= 0) & (token_numbers[:, k] >= 0)
-            keys = (prefix[known].astype(np.uint64) << np.uint64(32)) | token_numbers[known, k].astype(
-                np.uint64
-            )
+            keys = _pair_numbers(prefix[known], token_numbers[known, k])
             prefix = np.full(len(token_numbers), -1, dtype=np.int32)
             prefix[known] = kernels.find_keys(table, keys)
         return self.columns[np.where(prefix < len(self.columns) - 1, prefix, -1)]

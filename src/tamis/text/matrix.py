@@ -1,4 +1,4 @@
-"""Stack the rows of counts of many chunks, and make SciPy's sparse matrix of them."""
+"""Stack the rows of counts of many chunks to a sparse matrix of SciPy in the CSR form (compressed rows)."""
 
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,10 @@ def choose_csr_type() -> Any:
 
 
 def stack_rows(rows: list[Rows], indices: Indices, counts: Floats) -> Rows:
-    """Stack parts, whose entries follow each other in `indices` and `counts`; close the gaps between them."""
+    """Stack parts that were written to `indices` and `counts`, each from its own start.
+
+    Where a part is shorter than the space that was reserved for it, the entries of later parts are moved up.
+    """
     ends = np.cumsum([0, *(part.indptr[-1] for part in rows)]).astype(np.int64)
     indptr = [part.indptr[1:] + end for part, end in zip(rows, ends[:-1], strict=True)]
     if ends[-1] < len(indices):

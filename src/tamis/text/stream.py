@@ -1,8 +1,8 @@
 """Fit a model to a stream of texts and labels, by sums per class, in one pass.
 
 No matrix is built: a chunk of texts is counted, its counts are added to the sums of its classes, and it is
-released. So the memory depends on the number of classes, and of hashed columns or of distinct tokens, not on
-the number of texts.
+released. So the memory depends on the numbers of classes and of columns (or of distinct tokens, if columns
+are learned), not on the number of texts.
 """
 
 import time
@@ -63,15 +63,15 @@ def fit_stream(
     ...     ("cheap lunch", "ham"),
     ...     ("pills now", "spam"),
     ... ]
-    >>> sieve = tamis.text.fit_stream(tamis.MultinomialNB(), iter(mail))
-    >>> sieve.predict(["cheap pills now", "see you at lunch then"]).tolist()
+    >>> pipeline = tamis.text.fit_stream(tamis.MultinomialNB(), iter(mail))
+    >>> pipeline.predict(["cheap pills now", "see you at lunch then"]).tolist()
     ['spam', 'ham']
     """
     pipeline, counts, learner = _split_pipeline(model)
     copy = deepcopy if more else clone
     new_counts, new_learner = copy(counts), copy(learner)
     has_columns = new_counts.fix_columns()
-    chunks = _Meter(progress).watch(_read_chunks(new_counts, texts, has_columns))
+    chunks = _Progress(progress).watch(_read_chunks(new_counts, texts, has_columns))
     # "counts", "flags" (each count above 0 is 1), or None if the classifier cannot learn from sums.
     sum_kind = getattr(new_learner, "sum_kind", None)
     if sum_kind is None or (new_counts.form == "hashed" and new_counts.alternate_sign):
@@ -81,7 +81,7 @@ def fit_stream(
         once_per_text = new_counts.binary or sum_kind == "flags"
         sums = sum_chunks(new_counts, chunks, once_per_text, _Classes(new_learner.missing_label))
         new_learner.partial_fit_sums(sums, classes)
-    # The last step, so that an error leaves the model as it was.
+    # The model is changed only now, so that an error leaves it as it was.
     counts.__dict__, learner.__dict__ = new_counts.__dict__, new_learner.__dict__
     return pipeline
 
@@ -116,8 +116,8 @@ def _read_chunks(counts: TokenCounts, texts: Iterable[tuple[Any, Any]], has_colu
             labels.append(pair[1])
             yield pair[0]
 
-    chunk, most = (_SMALL_CHUNK, 0) if has_columns else (CHUNK_BYTES, MERGED_CHUNK_BYTES)
-    for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, most):
+    chunk, max_chunk = (_SMALL_CHUNK, 0) if has_columns else (CHUNK_BYTES, MERGED_CHUNK_BYTES)
+    for corpus in counts.read_chunks(documents(), counts.build_reader(), chunk, max_chunk):
         # `documents` has read no more pairs than this chunk has texts.
         yield Chunk(corpus, labels[: len(corpus)])
         labels.clear()
@@ -163,13 +163,13 @@ def _sum_known_columns(
     """Sum counts over columns that are known before the pass."""
     counter = counts.counter_
     totals = np.zeros((0, counter.width), dtype=np.int64)
-    identity = np.arange(counter.width, dtype=np.int32)
+    all_columns = np.arange(counter.width, dtype=np.int32)
 
     def count(chunk: Chunk) -> tuple[list[Any], LexiconCounts, Rows, Indices]:
         counted = counter.reader.count(chunk.corpus)
         column_signs = counter.columns.find(counted.lexicon)
         if once_per_text or counter.unknown:  # tokens that share a column are counted per document
-            rows, columns = counter.arrange(counted.rows, column_signs), identity
+            rows, columns = counter.arrange(counted.rows, column_signs), all_columns
         else:
             rows, columns = counted.rows, column_signs.columns
         if once_per_text:
@@ -179,9 +179,9 @@ def _sum_known_columns(
     for labels, counted, rows, columns in map_ahead(count, chunks):
         group = classes.number(labels)
         if len(classes.documents) > len(totals):
-            wider = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
-            wider[: len(totals)] = totals
-            totals = wider
+            longer = np.zeros((2 * len(classes.documents), counter.width), dtype=np.int64)
+            longer[: len(totals)] = totals
+            totals = longer
         kernels.add_rows(rows, columns, group, totals)
         if isinstance(counter.columns, Hashed):
             counter.columns.remember(counted)
@@ -243,7 +243,7 @@ def _learn_rows(counts: TokenCounts, learner: Any, chunks: Iterator[Chunk], clas
         learner.partial_fit(to_csr(rows, counter.width, counts.dtype), labels, **options)
 
 
-class _Meter:
+class _Progress:
     """Shows the number of texts read, and the speed."""
 
     def __init__(self, shown: bool | None) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis._kernels import text as kernels
 from tamis._kernels.text import Alphabet, Indices, Int64s, Rows, TokenStream
 from tamis.text.alphabet import Digit, Fold, Unspaced, alphabet
-from tamis.text.checking import MAX_LENGTH, check_integer, check_range
+from tamis.text.checking import check_integer, check_phrases
 from tamis.text.corpus import Corpus
 from tamis.text.lexicon import Finder, Lexicon, Phrases
 
@@ -48,6 +48,12 @@ class Reader(Protocol):
         """Count the tokens of each document, and number them in a lexicon of these documents."""
 
 
+def count_tokens_per_word(analyzer: object, ngram_range: tuple[int, int] | None, pairs: int) -> int:
+    """Return the approximate number of tokens per word; a word with its space has about six characters."""
+    least, most = ngram_range or (1, 0)
+    return (most - least + 1 + pairs) * (6 if analyzer in ("char", "char_wb") else 1)
+
+
 class _Stream(NamedTuple):
     """The numbers of the tokens of all documents, in the order of the text."""
 
@@ -57,7 +63,7 @@ class _Stream(NamedTuple):
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The definition of a token. It has no state: the tokens of a text depend on the text alone.
+    """The definition of a token. The tokens of a text depend on this definition and the text alone.
 
     >>> Tokenizer().tokens("Straße, CAFÉ und 東京都!")
     ['strasse', 'café', 'und', '東京', '京都']
@@ -68,7 +74,7 @@ class Tokenizer:
     """
 
     analyzer: Analyzer = "word"
-    ngram_range: tuple[int, int] | None = (1, 1)  # None: pairs only
+    ngram_range: tuple[int, int] | None = (1, 1)  # pairs only if None
     pairs: int = 0  # the largest distance, in words, of the two words of a pair
     min_length: int = 2  # the least number of characters of a word; scripts without spaces may have fewer
     fold: Fold = "case"
@@ -82,24 +88,16 @@ class Tokenizer:
         for name in ("fold", "unspaced", "digits"):
             if not isinstance(getattr(self, name), str):
                 raise TypeError(f"got {name}={getattr(self, name)!r}, expected a string: see text.alphabet")
-        check_range(self.ngram_range)
-        check_integer("pairs", self.pairs, 0, MAX_LENGTH)
+        check_phrases(self.analyzer, self.ngram_range, self.pairs, self.stop_words)
         check_integer("min_length", self.min_length, 1)
         if self.analyzer == "word" and self.ngram_range is None and not self.pairs:
             raise ValueError(
                 "got ngram_range=None and pairs=0, expected one of them: nothing would be counted"
             )
-        if self.analyzer != "word" and (self.ngram_range is None or self.pairs or self.stop_words):
-            raise ValueError(
-                f"got analyzer={self.analyzer!r} with pairs, stop words or no ngram_range, which need words: "
-                "expected analyzer='word', or an ngram_range and nothing else"
-            )
 
     @property
     def tokens_per_word(self) -> int:
-        """The approximate number of tokens per word of a text."""
-        least, most = self.ngram_range or (1, 0)
-        return (most - least + 1 + self.pairs) * (1 if self.analyzer == "word" else 6)
+        return count_tokens_per_word(self.analyzer, self.ngram_range, self.pairs)
 
     def __getstate__(self) -> dict[str, object]:
         # Cached tables are left out, because they can be recomputed.
@@ -111,7 +109,7 @@ class Tokenizer:
 
     @cached_property
     def _stops(self) -> Finder | None:
-        """The finder of stop words; if a stop word consists of several tokens, each of them is dropped."""
+        """Finds stop words; if a given stop word consists of several tokens, each of them is one."""
         if not self.stop_words:
             return None
         tokens = self._read_words(Corpus.of(sorted(self.stop_words)), shortest=1).tokens
@@ -142,10 +140,8 @@ class Tokenizer:
         >>> Tokenizer(stop_words=frozenset(["the"])).split("The CAT")
         ['The', 'CAT']
         """
-        none = frozenset[str]()
-        return replace(
-            self, analyzer="word", ngram_range=(1, 1), pairs=0, fold="none", stop_words=none
-        ).tokens(text)
+        plain = Tokenizer(min_length=self.min_length, fold="none", unspaced=self.unspaced, digits=self.digits)
+        return plain.tokens(text)
 
     def name(self, term: str) -> str:
         """Return the token that a term of a vocabulary stands for; a star in the term is a skipped word.
@@ -165,7 +161,6 @@ class Tokenizer:
         return " ".join(word for (word,) in words)
 
     def count(self, corpus: Corpus) -> LexiconCounts:
-        """Count the tokens of each document, and number them in a lexicon of these documents."""
         lexicon, streams = self._read_tokens(corpus)
         stream = _interleave(streams)
         return LexiconCounts(lexicon, kernels.count_numbers(stream.numbers, stream.documents, len(lexicon)))
@@ -205,13 +200,13 @@ class Tokenizer:
         phrases, stream = single, _renumber(words, single)
         for n in range(1, most + 1):
             if n > 1:
-                phrases, stream = _extend(phrases, stream, words, n - 1)
+                phrases, stream = _append_word(phrases, stream, words, n - 1)
             if n >= least:
                 yield phrases, stream
         phrases, stream = single, _renumber(words, single)
         # A pair at distance 1 is a phrase of two words, which must not be counted twice.
         for distance in range(2 if least <= 2 <= most else 1, self.pairs + 1):
-            pairs, pair_stream = _extend(phrases, stream, words, distance)
+            pairs, pair_stream = _append_word(phrases, stream, words, distance)
             yield Phrases(pairs.token_numbers, distance), pair_stream
 
 
@@ -234,7 +229,7 @@ def _renumber(words: _Stream, single: Phrases) -> _Stream:
     return _Stream(new_numbers[words.numbers], words.documents)
 
 
-def _extend(phrases: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
+def _append_word(phrases: Phrases, stream: _Stream, words: _Stream, shift: int) -> tuple[Phrases, _Stream]:
     """Extend each phrase by the word that comes `shift` words after its first word."""
     keys, documents = kernels.make_pair_keys(
         stream.numbers, stream.documents, words.numbers, words.documents, shift

@@ -21,8 +21,8 @@ from tamis.text.tokenizer import Reader
 
 Mask = NDArray[np.bool_]
 
-# Chunks are merged when their sums and entries, with the entries that were merged before, are more than this
-# number (about 60 MB) plus twice the entries that were merged before.
+# Chunks are merged when the number of their sums and entries, with the entries that were merged before, is
+# more than this number (about 60 MB) plus twice the number of the entries that were merged before.
 _MERGE_SIZE = 1 << 22
 
 
@@ -70,7 +70,7 @@ class Vocabulary:
         return names
 
     def keep_columns(self, columns: Mask) -> "Vocabulary":
-        """Drop the columns that are not marked; the others move up."""
+        """Drop the columns that are not marked, and renumber the others."""
         new_columns = np.cumsum(columns) - 1
         rows = np.flatnonzero(columns[self.columns])
         return Vocabulary(self.lexicon.take(rows), new_columns[self.columns[rows]])
@@ -135,10 +135,7 @@ class GivenVocabulary:
         return cls(names)
 
     def find(self, lexicon: Lexicon) -> ColumnSigns:
-        """Return the columns of the entries of another lexicon, −1 for those that have none.
-
-        All signs are 1.
-        """
+        """Return the columns of the entries of another lexicon, as `Vocabulary.find` does."""
         column_of = self._column_of
         columns = np.array([column_of.get(name, -1) for name in lexicon.names.strings()], dtype=np.int32)
         return ColumnSigns(columns, np.ones(len(columns)))
@@ -148,7 +145,6 @@ class GivenVocabulary:
         return {name: k for k, name in enumerate(self.names)}
 
     def keep_columns(self, columns: Mask) -> "GivenVocabulary":
-        """Drop the columns that are not marked; the others move up."""
         return GivenVocabulary(self.names[columns])
 
 
@@ -173,7 +169,6 @@ class ChunkMerger:
         self._merged_size = 0
 
     def add(self, lexicon: Lexicon, sums: ClassSums) -> None:
-        """Add a chunk."""
         self.lexicons.append(lexicon)
         self.sums.append(sums)
 
@@ -233,10 +228,11 @@ def sum_by_class(
 
 
 def compute_class_information(documents_with_token: Int64s, documents: Int64s) -> NDArray[np.float64]:
-    """Return how much the presence of each token in a text tells about the text's class, in nats.
+    """Return the information about a text's class in the presence of each token, summed over texts.
 
     `documents_with_token` (tokens, classes) and `documents` (classes,) are numbers of texts. The result is
-    the number of texts times the mutual information; twice it is the G statistic of independence.
+    the number of texts times the mutual information; twice it is the G statistic (log-likelihood ratio) of
+    the test of independence.
 
     >>> information = compute_class_information(np.array([[50, 0], [25, 25]]), np.array([50, 50]))
     >>> [round(float(x), 3) for x in information]

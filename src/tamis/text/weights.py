@@ -1,6 +1,7 @@
 """Transformers in scikit-learn's interface from counts to weighted features. What they learn is a statistic.
 
-They take sparse or dense rows and return SciPy's CSR. Rows are never written to, nor made dense.
+They take sparse or dense rows, and return sparse rows of SciPy in the CSR form (compressed rows). The
+caller's rows are not changed, and sparse rows are not made dense.
 
 [R] Rennie, Shih, Teevan, Karger: Tackling the poor assumptions of naive Bayes text classifiers, 2003.
 [W] Wang, Manning: Baselines and bigrams: simple, good sentiment and topic classification, 2012.
@@ -26,6 +27,7 @@ from tamis.models.generative.counting import refuse_negative_sums, sum_counts
 from tamis.parameters import check_decay_factor
 from tamis.stats import Exact, Keys, Labels, Tally, refuse_excess_subtraction
 from tamis.tables import Sparse, Table
+from tamis.text.checking import check_choice
 from tamis.text.hashing import refuse_many_names
 from tamis.text.matrix import choose_csr_type
 
@@ -36,7 +38,7 @@ _MULTICLASS_REMEDY = (
 
 
 class Counts(NamedTuple):
-    """Sparse rows of numbers, with sorted, distinct columns and no zeros. They must not be written to."""
+    """Sparse rows of numbers, with sorted, distinct columns and no zeros. They must not be changed."""
 
     matrix: Any  # csr_array (n, d) of float64; it may share memory with the caller's rows
     dtype: np.dtype[Any]  # of the weighted rows: float32 if the caller's rows are, else float64
@@ -107,7 +109,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         Here only the number and the names of columns are learned.
         """
         self._check()
-        return self._read_first(X)
+        return self._read(X, first=True)
 
     def _weigh(self, counts: Counts) -> Any:
         """Return the weighted rows (n, d) in CSR, made by `Counts.with_values`."""
@@ -123,9 +125,9 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         return self._weigh(self._learn(X, y, fresh=True))
 
     def transform(self, X: object) -> Any:
-        """Return the weighted rows, in SciPy's CSR."""
+        """Return the weighted rows, as a sparse matrix of SciPy."""
         self._check()
-        return self._weigh(self._read_next(X))
+        return self._weigh(self._read(X, first=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns; x0, x1, … if they have none."""
@@ -134,16 +136,10 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
         names: NDArray[np.object_] = super().get_feature_names_out(input_features)
         return names
 
-    def _read_first(self, X: object) -> Counts:
-        """Read the first rows, whose columns are remembered."""
+    def _read(self, X: object, first: bool) -> Counts:
+        """Read the first rows, whose columns are remembered, or later rows, which must have these columns."""
         counts = Counts.of(X, self._negative)
-        validate_data(self, X, reset=True, skip_check_array=True)
-        return counts
-
-    def _read_next(self, X: object) -> Counts:
-        """Read further rows, which must have the columns of the first."""
-        counts = Counts.of(X, self._negative)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validate_data(self, X, reset=first, skip_check_array=True)
         return counts
 
     def describe_state(self) -> dict[str, Any]:
@@ -179,7 +175,7 @@ class WeightState:
     inferred: dict[object, Array] = field(default_factory=dict)
 
     def infer(self, parameter: object, compute: Callable[[], Array]) -> Array:
-        """Return the weights for this value of a parameter, computed unless they were the last."""
+        """Return the weights for this value of a parameter; compute them unless they were inferred last."""
         weights = self.inferred.get(parameter)
         if weights is None:
             weights = compute()
@@ -194,7 +190,7 @@ class WeightState:
 
 
 class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
-    """Weights that follow from a statistic: learning is adding, and an error leaves the state as it was."""
+    """Weights that are inferred from a statistic, to which learning adds; an error does not change it."""
 
     _learned: WeightState
 
@@ -202,9 +198,10 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
         """Raise if no rows could have this statistic, or if no weights can be inferred from it."""
         raise NotImplementedError
 
-    def _read_next(self, X: object) -> Counts:
-        self._refuse_unfitted()
-        return super()._read_next(X)
+    def _read(self, X: object, first: bool) -> Counts:
+        if not first:
+            self._refuse_unfitted()
+        return super()._read(X, first)
 
     def merge(self, *others: Self) -> Self:
         """Add what other transformers of the same kind and columns have learned."""
@@ -337,7 +334,7 @@ class UnitLength(Weights, auto_wrap_output_keys=None):  # type: ignore[call-arg]
         self.norm = norm
 
     def _check(self) -> None:
-        _check_choice("norm", self.norm, ("l2", "l1", "max"))
+        check_choice("norm", self.norm, ("l2", "l1", "max"))
 
     def _weigh(self, counts: Counts) -> Any:
         return counts.with_values(_normalize(counts, counts.matrix.data, self.norm))
@@ -382,11 +379,11 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
 
     def unlearn(self, X: object) -> Self:
         """Forget rows that were learned, as if they had never been learned."""
-        return self._forget(_count_documents(self._read_next(X)))
+        return self._forget(_count_documents(self._read(X, first=False)))
 
     def _learn(self, X: object, y: object, fresh: bool) -> Counts:
         self._check()
-        counts = self._read_first(X) if fresh else self._read_next(X)
+        counts = self._read(X, first=fresh)
         self._learned = self._add_rows(_count_documents(counts), declared=Keys(()), binary=True, fresh=fresh)
         return counts
 
@@ -419,9 +416,9 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
         return counts.with_values(_normalize(counts, values, self.norm))
 
     def _check(self) -> None:
-        _check_choice("counts", self.counts, ("plain", "log", "sublinear"))
-        _check_choice("idf", self.idf, ("smooth", "plain", None))
-        _check_choice("norm", self.norm, ("l2", "l1", None))
+        check_choice("counts", self.counts, ("plain", "log", "sublinear"))
+        check_choice("idf", self.idf, ("smooth", "plain", None))
+        check_choice("norm", self.norm, ("l2", "l1", None))
 
 
 class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-arg]  # scikit-learn has no types
@@ -458,7 +455,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
     def unlearn(self, X: object, y: object) -> Self:
         """Forget rows that were learned, with their labels, as if they had never been learned."""
-        counts = self._read_next(X)
+        counts = self._read(X, first=False)
         self._check()
         labels = _read_labels(y, counts.matrix.shape[0])
         known = self.state_.statistic.keys or Keys(())
@@ -471,7 +468,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
 
     def _learn(self, X: object, y: object, fresh: bool, classes: object = None) -> Counts:
         self._check(fresh)
-        counts = Counts.of(X) if fresh else self._read_next(X)
+        counts = Counts.of(X) if fresh else self._read(X, first=False)
         labels = _read_labels(y, counts.matrix.shape[0])
         declared = Keys(()) if classes is None else Keys.of(classes)[0]
         state = self._add_rows(self._observe(counts, labels), declared, bool(self.binary), fresh)
@@ -575,8 +572,3 @@ def _normalize(counts: Counts, values: Array, norm: str | None) -> Array:
         return values
     matrix = type(counts.matrix)((values, counts.matrix.indices, counts.matrix.indptr), counts.matrix.shape)
     return np.asarray(normalize(matrix, norm=norm, copy=True).data)
-
-
-def _check_choice(name: str, given: object, known: tuple[object, ...]) -> None:
-    if given not in known:
-        raise ValueError(f"got {name}={given!r}, expected one of {', '.join(map(repr, known))}")

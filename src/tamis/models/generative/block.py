@@ -22,6 +22,8 @@ from tamis.tables import Rows, Sparse, Table
 Estimate = Literal["mle", "map", "mean", "predictive"]
 ESTIMATES = ("mle", "map", "mean", "predictive")
 
+_MAX_SQUARABLE = 1e100  # the sums of the squares of smaller numbers do not overflow
+
 E = TypeVar("E")  # the type in which a block stores encoded rows
 S = TypeVar("S", bound=Sums)
 
@@ -30,7 +32,7 @@ S = TypeVar("S", bound=Sums)
 class Codes:
     """Columns of categories as codes: the index of each value among its column's values, -1 where missing.
 
-    Either `named` lists the values of each column, or they are integers and code 0 stands for `least`.
+    Either `named` lists the values of each column, or the values are integers, and code 0 stands for `least`.
     """
 
     codes: NDArray[np.int64]  # (n, d)
@@ -59,7 +61,6 @@ class Codes:
         ]
 
     def take(self, rows: Rows) -> "Codes":
-        """Select these rows."""
         return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
 
     def __len__(self) -> int:
@@ -70,11 +71,10 @@ class Codes:
 class Responsibilities:
     """The posterior probability of each class for each row, times the row's weight."""
 
-    keys: Keys
+    keys: Keys  # the classes
     values: Array  # (n, K)
 
     def take(self, rows: NDArray[np.int64]) -> "Responsibilities":
-        """Select these rows."""
         return Responsibilities(self.keys, self.values[rows])
 
 
@@ -132,7 +132,7 @@ class Block(ABC, Generic[E, S]):
         return None
 
     def prepare(self, rows: E, weights: Array | None) -> "Preparation | None":
-        """Prepare rows for many expectation steps; return None if the block has no fast form of them."""
+        """Prepare rows for many expectation steps; return None if the block has no fast expectation step."""
         return None
 
     @property
@@ -172,7 +172,7 @@ class Block(ABC, Generic[E, S]):
 
     @abstractmethod
     def refuse_impossible(self, statistic: S) -> None:
-        """Raise if no rows can have this statistic, because more was subtracted than had been added."""
+        """Raise if no rows can have this statistic: more was subtracted than had been added."""
 
     @abstractmethod
     def count_parameters(self, density: Any) -> int:
@@ -194,7 +194,7 @@ class Block(ABC, Generic[E, S]):
     def values(self, table: Table) -> Array:
         """The block's columns as float64, NaN where missing; raise if a value is infinite."""
         values = table.numbers(self.columns)
-        if len(values) == 1:  # a sum, which is faster for many rows, would need errstate
+        if len(values) == 1:  # for one row, `np.errstate` would take longer than to check each value
             suspect = True
         else:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -219,8 +219,12 @@ class Block(ABC, Generic[E, S]):
         return rows
 
     def with_columns(self, columns: tuple[int, ...]) -> Self:
-        """Return the block for other columns."""
         return replace(self, columns=columns)
+
+
+def can_sum_squares(values: Array) -> bool:
+    """Whether sums of squares of these values are far from the largest float; False if a value is NaN."""
+    return bool(np.abs(values).max() < _MAX_SQUARABLE)
 
 
 def refuse_strength(strength: object) -> None:
@@ -264,14 +268,14 @@ class Preparation(Protocol):
 class Contrast(NamedTuple):
     """Log-odds of one class against another: for each row, the sum of its `terms` and its `rest`."""
 
-    terms: Any  # (n, d): one term per column; a sparse matrix if the rows are one, without terms of zeros
+    terms: Any  # (n, d): one term per column; a sparse matrix, without terms for zeros, if the rows are one
     rest: Array  # (n,): terms that belong to no single column
 
 
 class Density(ABC, Generic[E]):
     """The distribution of a block's columns in each class: log p(columns | class)."""
 
-    keys: Keys
+    keys: Keys  # the classes
 
     @abstractmethod
     def scores(self, rows: E) -> Array:
@@ -301,9 +305,16 @@ class Density(ABC, Generic[E]):
     def with_parameters(self, means: Array | None, covariances: Array | None) -> "Density[E]":
         """The density with other means (K, d) and covariances; itself if it has no such parameters.
 
-        None keeps a parameter. The shape of the covariances is that of the density.
+        A parameter does not change if None is given. The covariances have the shape of those of the density.
         """
         return self
+
+
+def subtract_logs(one: Array, other: Array) -> Array:
+    """one − other, but 0 where both are −∞: what is impossible in both classes does not distinguish them."""
+    with np.errstate(invalid="ignore"):
+        difference = one - other
+    return np.where(np.isnan(difference), 0.0, difference)
 
 
 class ColumnDensity(Density[E]):
@@ -317,10 +328,8 @@ class ColumnDensity(Density[E]):
         return np.stack([self._log_terms(rows, k).sum(axis=1) for k in range(len(self.keys))], axis=1)
 
     def contrasts(self, rows: E, for_: int, against: int) -> Contrast:
-        with np.errstate(invalid="ignore"):
-            terms = self._log_terms(rows, for_) - self._log_terms(rows, against)
-        # A term is 0 if the value has probability zero in both classes.
-        return Contrast(np.where(np.isnan(terms), 0.0, terms), np.zeros(len(terms)))
+        terms = subtract_logs(self._log_terms(rows, for_), self._log_terms(rows, against))
+        return Contrast(terms, np.zeros(len(terms)))
 
 
 def take_rows(rows: Any, index: Rows) -> Any:

@@ -12,8 +12,13 @@ from scipy.special import gammaln
 
 from tamis import _kernels
 from tamis.arrays import Array, one_line
-from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities
-from tamis.models.generative.counting import NoEvidenceError, refuse_negative_sums, sum_weights
+from tamis.models.generative.block import Block, Codes, Contrast, Density, Responsibilities, subtract_logs
+from tamis.models.generative.counting import (
+    choose_pseudo_counts,
+    refuse_missing_prior,
+    refuse_negative_sums,
+    sum_weights,
+)
 from tamis.stats import Exact, Keys, Labels, Tally
 from tamis.tables import OneRow, Table
 
@@ -25,7 +30,7 @@ _MAX_RANGE = 1 << 16  # up to this range, integers are encoded without a diction
 class CategoryColumns(Block[Codes, Tally]):
     """Each column holds categories, with a distribution of its own in each class.
 
-    One Tally (a statistic of counts) holds all columns; its terms are pairs (index in the block of a column,
+    One Tally (a statistic of counts) holds all columns; its terms are pairs (index of a column in the block,
     value). A value that was never learned has a count of 0 in every class; without pseudo-counts it does not
     distinguish the classes that have counts in its column.
     """
@@ -34,42 +39,18 @@ class CategoryColumns(Block[Codes, Tally]):
 
     alpha: float = 1.0  # the pseudo-count of each value
     numbered: bool = False  # whether all integers from 0 to the largest seen are values, as in scikit-learn
-    least: ArrayLike | None = None  # the least number of values of all columns, or of each (min_categories)
+    # The least number of values, of all columns or of each: `min_categories` of scikit-learn.
+    min_values: ArrayLike | None = None
 
     def encode(self, table: Table, learn: bool = True) -> Codes:
         columns = self.column_indices(table)
-        if isinstance(table, OneRow):
-            values = table.list_categories(columns)
-            codes = np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64)
-            return (
-                self._check_numbers(Codes(codes, values), table, columns) if learn else Codes(codes, values)
-            )
-        integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
-        if integers is not None:
-            return self._check_numbers(integers, table, columns) if learn else integers
-        pairs = [table.categories(j) for j in columns]
-        codes = np.empty((table.rows, len(columns)), dtype=np.int64)
-        for j, (_, column) in enumerate(pairs):
-            codes[:, j] = column
-        named = Codes(codes, tuple(keys for keys, _ in pairs))
-        return self._check_numbers(named, table, columns) if learn else named
+        codes = _encode_columns(table, columns)
+        if learn and self.numbered:
+            _refuse_negative_values(codes, table, columns)
+        return codes
 
     def admits(self, values: Array) -> bool:
         return bool(values.min() >= 0 and values.max() < _MAX_RANGE)  # False if any value is NaN
-
-    def _check_numbers(self, codes: Codes, table: Table, columns: Sequence[int]) -> Codes:
-        """Return the codes; raise if values are `numbered` and one of them is negative."""
-        if not self.numbered:
-            return codes
-        firsts = (
-            [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
-        )
-        for column, first in zip(columns, firsts, strict=True):
-            if _is_number(first) and first < 0:
-                raise ValueError(
-                    f"Negative values in data: {table.describe(column)} holds {first:g}, expected 0, 1, 2 …"
-                )
-        return codes
 
     def observe(
         self,
@@ -107,7 +88,7 @@ class CategoryColumns(Block[Codes, Tally]):
             return None
         row_terms = row.list_terms()
         cells = [index for term in row_terms if (index := terms.position(term)) is not None]
-        # a new category needs a new term
+        # A new category needs a new term, which `add_terms` cannot add.
         return statistic.add_terms(cells, label, weight) if len(cells) == len(row_terms) else None
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Codes]:
@@ -118,21 +99,20 @@ class CategoryColumns(Block[Codes, Tally]):
         class_sums = statistic.over(keys)
         terms = Keys(()) if statistic.terms is None else statistic.terms
         layout = _lay_out(_Identical(terms), self._width(statistic))
-        sizes = self.raise_to_least(layout.numbered_sizes if self.numbered else layout.sizes)
-        adjustment = {"mle": -self.alpha, "map": -1.0, "mean": 0.0, "predictive": 0.0}[self.estimate]
-        pseudo = self.alpha + adjustment
+        sizes = self.raise_to_minimum(layout.numbered_sizes if self.numbered else layout.sizes)
+        pseudo = choose_pseudo_counts(self.estimate, self.alpha)
         counts = class_sums.total.value  # (K, terms)
         total = layout.sum_columns(class_sums.total) + pseudo * sizes  # (K, d)
         has_no_counts = total == 0
         with np.errstate(divide="ignore", invalid="ignore"):
             log_total = np.log(total)
             logs = np.log(counts + pseudo) - log_total[:, layout.column]
-            absent = np.log(pseudo) - log_total if pseudo > 0 else np.zeros(total.shape)
+            log_unseen = np.log(pseudo) - log_total if pseudo > 0 else np.zeros(total.shape)
         if has_no_counts.any():
             uniform = np.broadcast_to(-np.log(np.maximum(sizes, 1)), total.shape)
             logs = np.where(has_no_counts[:, layout.column], uniform[:, layout.column], logs)
-            absent = np.where(has_no_counts, uniform, absent)
-        return Values(keys, terms, layout, logs, absent.T, counts, self.alpha, sizes)
+            log_unseen = np.where(has_no_counts, uniform, log_unseen)
+        return Values(keys, terms, layout, logs, log_unseen.T, counts, self.alpha, sizes)
 
     def columns_of(self, statistic: Tally) -> list[tuple[list[int], tuple[Any, ...]]]:
         """For each column the indices of its terms, and their values."""
@@ -140,7 +120,7 @@ class CategoryColumns(Block[Codes, Tally]):
         return _lay_out(_Identical(terms), self._width(statistic)).columns
 
     def _width(self, statistic: Tally) -> int:
-        """The number of columns; if not all are known, up to the last that has a term."""
+        """The number of columns; if the block takes all columns, those up to the last that has a term."""
         if self.columns is not None:
             return len(self.columns)
         return 1 + max((term[0] for term in statistic.terms or ()), default=-1)  # type: ignore[index]
@@ -149,12 +129,12 @@ class CategoryColumns(Block[Codes, Tally]):
         """The number of values that a column can have, if these values of it were learned."""
         return _count_numbers(values) if self.numbered else len(values)
 
-    def raise_to_least(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of values of each column: `counts`, or `least` where that is larger."""
-        if self.least is None:
+    def raise_to_minimum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of values of each column: `counts`, or `min_values` where that is larger."""
+        if self.min_values is None:
             return counts
-        least = np.asarray(self.least)
-        written = f"got min_categories={one_line(self.least)}, expected"
+        least = np.asarray(self.min_values)
+        written = f"got min_categories={one_line(self.min_values)}, expected"
         if least.dtype.kind not in "iu":
             raise ValueError(f"'min_categories' should have integral type: {written} whole numbers")
         if least.shape not in ((), (len(counts),)) or (least < 0).any():
@@ -170,7 +150,7 @@ class CategoryColumns(Block[Codes, Tally]):
         refuse_negative_sums(statistic)
         counts, weight = statistic.total.value, statistic.weight.value
         for indices, _ in self.columns_of(statistic):
-            # With a tolerance for rounding.
+            # The factor allows for rounding.
             if (counts[:, indices].sum(axis=1) > weight * (1.0 + 1e-9)).any():
                 raise ValueError(
                     "a class would have more values than rows, expected rows that were learned, with their "
@@ -200,7 +180,7 @@ class Layout:
 
 
 class _Identical(NamedTuple):
-    """A key of a cache, compared by identity (`is`): by `==`, terms with 1 and with True are equal."""
+    """The key of a cache. It is compared by `is`, because by `==` terms with 1 and with True are equal."""
 
     terms: Keys
 
@@ -211,7 +191,7 @@ class _Identical(NamedTuple):
         return id(self.terms)
 
 
-@lru_cache(maxsize=16)  # if rows are learned one by one, a new term is rare, and the layout does not change
+@lru_cache(maxsize=16)  # new terms are rare: if rows are learned one by one, the layout seldom changes
 def _lay_out(key: _Identical, width: int) -> Layout:
     """Find the terms of each of `width` columns."""
     indices: list[list[int]] = [[] for _ in range(width)]
@@ -237,26 +217,23 @@ class Grid:
 
     least: NDArray[np.int64]  # (d,): the smallest integer
     widths: NDArray[np.int64]  # (d,): the number of integers from the least to the largest seen
-    # (d + 1,): the first cell of each column, whose last cell is for unseen values.
+    # (d + 1,): the index of the first cell of each column; its last cell is for values that were not learned
     offsets: NDArray[np.int64]
     table: Array  # (cells, K): log p
 
     @classmethod
-    def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], absent: Array) -> "Grid | None":
-        """Build the grid; return None if a value is not an integer, or the integers of a column span too far.
-
-        It is None, too, if a column has no value.
-        """
+    def of(cls, values: tuple[Keys, ...], tables: tuple[Array, ...], log_unseen: Array) -> "Grid | None":
+        """Build the grid; return None unless each column has values, which are integers of a narrow range."""
         grids, least, widths = [], [], []
-        for keys, table, log_unseen in zip(values, tables, absent, strict=True):
-            named: list[Any] = list(keys)
-            if not named or not all(map(_is_integer, named)):
+        for keys, table, column_log_unseen in zip(values, tables, log_unseen, strict=True):
+            column_values: list[Any] = list(keys)
+            if not column_values or not all(map(_is_integer, column_values)):
                 return None
-            numbers = np.array([int(key) for key in named])
+            numbers = np.array([int(key) for key in column_values])
             start, width = int(numbers.min()), int(numbers.max() - numbers.min()) + 1
             if width > _MAX_RANGE:
                 return None
-            cells = np.repeat(log_unseen[None, :], width + 1, axis=0)
+            cells = np.repeat(column_log_unseen[None, :], width + 1, axis=0)
             cells[numbers - start] = table.T
             grids.append(cells)
             least.append(start)
@@ -275,6 +252,33 @@ class Grid:
             cells = np.where(is_unseen, self.widths, cells)
             cells = np.where(codes < 0, -1, cells)
         return np.ascontiguousarray(cells)
+
+
+def _encode_columns(table: Table, columns: Sequence[int]) -> Codes:
+    """Encode columns of a table, without a dictionary if they are integers of a narrow range."""
+    if isinstance(table, OneRow):
+        values = table.categories_of(columns)
+        return Codes(np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64), values)
+    integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
+    if integers is not None:
+        return integers
+    pairs = [table.categories(j) for j in columns]
+    codes = np.empty((table.rows, len(columns)), dtype=np.int64)
+    for j, (_, column) in enumerate(pairs):
+        codes[:, j] = column
+    return Codes(codes, tuple(keys for keys, _ in pairs))
+
+
+def _refuse_negative_values(codes: Codes, table: Table, columns: Sequence[int]) -> None:
+    """Raise if a value is a number below 0."""
+    smallest = (
+        [keys[0] if keys else 0 for keys in codes.keys] if codes.least is None else codes.least.tolist()
+    )
+    for column, value in zip(columns, smallest, strict=True):
+        if _is_number(value) and value < 0:
+            raise ValueError(
+                f"Negative values in data: {table.describe(column)} holds {value:g}, expected 0, 1, 2 …"
+            )
 
 
 def _read_integers(data: NDArray[Any], columns: Sequence[int]) -> Codes | None:
@@ -331,7 +335,7 @@ class Values(Density[Codes]):
     terms: Keys  # pairs of column and value
     layout: Layout
     logs: Array  # (K, terms): log p of each term
-    absent: Array  # (d, K): log p of a value that was never learned
+    log_unseen: Array  # (d, K): log p of a value that was never learned
     term_counts: Array  # (K, terms)
     alpha: float  # the pseudo-count of each value
     sizes: NDArray[np.int64]  # (d,): the number of values that each column can have
@@ -354,7 +358,7 @@ class Values(Density[Codes]):
     @cached_property
     def grid(self) -> Grid | None:
         """The tables as a grid, if all values are integers of a narrow range."""
-        return Grid.of(self.values, self.tables, self.absent)
+        return Grid.of(self.values, self.tables, self.log_unseen)
 
     def scores(self, rows: Codes) -> Array:
         codes, offsets, table = self._arrange(rows)
@@ -363,9 +367,7 @@ class Values(Density[Codes]):
 
     def contrasts(self, rows: Codes, for_: int, against: int) -> Contrast:
         codes, offsets, table = self._arrange(rows)
-        with np.errstate(invalid="ignore"):
-            difference = table[:, for_] - table[:, against]
-        difference = np.append(np.where(np.isnan(difference), 0.0, difference), 0.0)
+        difference = np.append(subtract_logs(table[:, for_], table[:, against]), 0.0)
         terms = difference[np.where(codes < 0, len(difference) - 1, codes + offsets[:-1])]
         return Contrast(terms, np.zeros(len(terms)))
 
@@ -374,7 +376,7 @@ class Values(Density[Codes]):
 
         The cells are in the order of the rows' own keys, or of the grid.
         """
-        if len(rows) == 1 and rows.codes.shape[1] == len(self.absent):
+        if len(rows) == 1 and rows.codes.shape[1] == len(self.log_unseen):
             return self._arrange_one(rows)
         if rows.least is not None and self.grid is not None and len(self.values) == len(rows.least):
             return self.grid.find_cells(rows.codes, rows.least), self.grid.offsets, self.grid.table
@@ -383,7 +385,7 @@ class Values(Density[Codes]):
             if j >= len(self.values):  # no value of this column was learned
                 tables.append(np.zeros((len(keys), len(self.keys))))
                 continue
-            values, table, log_unseen = self.values[j], self.tables[j], self.absent[j]
+            values, table, log_unseen = self.values[j], self.tables[j], self.log_unseen[j]
             if keys == values:
                 tables.append(table.T)
                 continue
@@ -396,7 +398,7 @@ class Values(Density[Codes]):
 
     def _arrange_one(self, row: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
         """Arrange one row as `_arrange` does, without the cells of values that the row does not have."""
-        table = self.absent.copy()
+        table = self.log_unseen.copy()
         position = self.terms.position
         cells = [(term[0], index) for term in row.list_terms() if (index := position(term)) is not None]
         if cells:
@@ -422,8 +424,7 @@ class Values(Density[Codes]):
         return drawn
 
     def log_evidence(self) -> float:
-        if not self.alpha > 0:
-            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+        refuse_missing_prior(self.alpha > 0)
         log_evidence = 0.0
         for counts, size in zip(self.counts, self.sizes.tolist(), strict=True):
             total = self.alpha * size

@@ -67,7 +67,7 @@ def make_block(family: Family, options: BlockOptions) -> Block[Any, Any]:
 
 
 def can_read_sparse(families: object) -> bool:
-    """Whether all columns are of one family whose block reads the zeros of sparse rows as counts or flags."""
+    """Whether one family has all columns, and its block reads the zeros of sparse rows as counts or flags."""
     if isinstance(families, Mapping) or families == AUTO:
         return False
     try:

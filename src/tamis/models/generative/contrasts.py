@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tamis.arrays import Array
-from tamis.models.generative.block import Block, Contrast
+from tamis.models.generative.block import Block, Contrast, subtract_logs
 from tamis.models.generative.model import Encoded, Posterior
 
 Indices = NDArray[np.int64]
@@ -34,8 +34,7 @@ def compute_contributions(
 
     `for_` and `against` (n,) are indices of classes.
     """
-    with np.errstate(invalid="ignore"):
-        prior = posterior.log_prior[for_] - posterior.log_prior[against]
+    prior = subtract_logs(posterior.log_prior[for_], posterior.log_prior[against])
     contrasts = _contrast_rows(posterior, rows, for_, against)
     rest = sum((contrast.rest for contrast in contrasts.values()), np.zeros(len(for_)))
     if len(contrasts) == 1 and all(blocks[name].columns is None for name in contrasts):
@@ -46,7 +45,7 @@ def compute_contributions(
             columns = blocks[name].columns
             block_terms = contrast.terms.toarray() if hasattr(contrast.terms, "toarray") else contrast.terms
             terms[:, list(range(width) if columns is None else columns)] = block_terms
-    return LogOddsParts(terms, rest, np.where(np.isnan(prior), 0.0, prior))
+    return LogOddsParts(terms, rest, prior)
 
 
 def _contrast_rows(

@@ -1,7 +1,7 @@
 """Rows whose labels are missing → a first posterior → steps of EM, each with a statistic and a posterior.
 
-EM is `protocols.iterate` of a `Generative` model: a step observes the rows given the last posterior and
-infers the next. `run` is the loop that decides when to stop.
+EM (expectation maximisation) is `protocols.iterate` of a `Generative` model: a step observes the rows given
+the last posterior and infers the next. `run` is the loop that decides when to stop.
 
 `start` infers the first posterior from rows that are assigned to the nearest of K centres, or at random.
 Weights, means and precisions that a user gives (`Initial`) then replace those that were inferred.
@@ -151,7 +151,8 @@ def log_likelihood(data: LabelledRows, posterior: Posterior, unlabelled_weight: 
 def lower_bound(data: LabelledRows, posterior: Posterior, given: Posterior) -> float:
     """A(θ, θ₀) = Σ w Σ_k r_k (log p(x, k | θ) − log r_k), r_k = p(k | x, θ₀): the bound that EM maximises.
 
-    It is at most the log-likelihood at θ (`posterior`), and equal to it at θ = θ₀ (`given`).
+    It is at most the log-likelihood at θ (`posterior`), and equals it at θ = θ₀ (`given`). A row with a label
+    adds w log p(x, y | θ).
     """
     if posterior.keys != given.keys:
         raise ValueError(
@@ -315,7 +316,7 @@ def _needs_all_rows(model: Generative) -> bool:
 def _observe_shard(
     model: Generative, assign: Callable[[Encoded], Array], k: int, like: Encoded, data: LabelledRows
 ) -> Joint:
-    """Observe rows of a shard, after encoding their categories as in the rows that `assign` was made for."""
+    """Observe rows of a shard, with categories encoded as in `like`, the rows that `assign` was made for."""
     return _observe_assigned(model, lambda rows: assign(_recode(rows, like)), k, data)
 
 
@@ -410,8 +411,8 @@ class _Features:
             values = _select_numbers(rows.blocks[name], columns[name])
             counts = np.maximum((~np.isnan(values)).sum(axis=0), 1)
             centre[name] = np.nansum(values, axis=0) / counts
-            spread = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / counts)
-            scale[name] = np.where(spread > 0, spread, 1.0)
+            deviation = np.sqrt(np.nansum(np.square(values - centre[name]), axis=0) / counts)
+            scale[name] = np.where(deviation > 0, deviation, 1.0)
         return cls(columns, centre, scale)
 
     def compute(self, rows: Encoded) -> Array:

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from tamis.arrays import Array
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.registry import label_of, name_of
-from tamis.models.generative.block import Block, ColumnDensity, Density, Responsibilities
-from tamis.models.generative.counting import NoEvidenceError
+from tamis.models.generative.block import Block, ColumnDensity, Density, Responsibilities, can_sum_squares
+from tamis.models.generative.counting import refuse_missing_prior
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
 from tamis.tables import Table
 
-_MAX_SQUARABLE = 1e100  # the sums of the squares of smaller numbers do not overflow
 _PLACEHOLDER = 1.0  # replaces a missing value in computations whose result is then dropped
 
 
@@ -72,7 +71,7 @@ class FamilyColumns(Block[Array, Tally]):
         return values
 
     def admits(self, values: Array) -> bool:
-        return bool(np.abs(values).max() < _MAX_SQUARABLE and self.family.supports(values).all())
+        return can_sum_squares(values) and bool(self.family.supports(values).all())
 
     def observe(
         self,
@@ -170,10 +169,9 @@ class FamilyDensity(ColumnDensity[Array]):
         return np.where(missing, 0.0, self._log_densities(np.where(missing, _PLACEHOLDER, rows), k))
 
     def log_evidence(self) -> float:
-        """The log-evidence without Σ log h(x), which depends on no prior and is not in the statistic."""
+        """The log-evidence without Σ log h(x), which depends only on the rows and is not in the statistic."""
         prior_weight, prior_total = self.prior
-        if not (prior_weight > 0).all():
-            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+        refuse_missing_prior(bool((prior_weight > 0).all()))
         weight, total = self.class_sums.weight.value, self.class_sums.total.value
         evidence = self.family.log_evidence(prior_weight, prior_total, weight, total)
         return float((evidence + self.family.log_base_constant * weight).sum())

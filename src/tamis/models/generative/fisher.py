@@ -32,7 +32,10 @@ class Projection:
         return np.asarray((rows - self.centre) @ self.directions)
 
     def criterion(self, direction: Array | None = None) -> float:
-        """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or along the best."""
+        """Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, by default the best.
+
+        m are the classes' means, and s² the sums of squared differences from them.
+        """
         if len(self.keys) != 2:
             raise ValueError(f"got {len(self.keys)} classes, expected two: for more, see `values`")
         w = self.directions[:, 0] if direction is None else np.asarray(direction, dtype=np.float64)
@@ -71,8 +74,8 @@ def discriminant(
     centre = statistic.pooled().mean
     means = statistic.mean - centre
     shift = prior @ means
-    spread = np.sqrt(prior)[:, None] * (means - shift)
-    within, between = np.tensordot(prior / weight, scatter, axes=1), spread.T @ spread
+    differences = np.sqrt(prior)[:, None] * (means - shift)
+    within, between = np.tensordot(prior / weight, scatter, axes=1), differences.T @ differences
     if isinstance(shrinkage, LedoitWolf):
         pooled = statistic.pooled()
         n = pooled.weight.value

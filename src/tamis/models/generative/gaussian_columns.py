@@ -19,20 +19,15 @@ from tamis.models.generative.block import (
     Contrast,
     Density,
     Responsibilities,
+    can_sum_squares,
     refuse_strength,
 )
 from tamis.models.generative.gaussian_expectation import Gaussian, Natural, PreparedGaussianRows, sum_columns
 from tamis.stats import Keys, Labels, Moments
 from tamis.tables import Table
 
-_MIN_VARIANCE = 1e-300  # the least variance of a density: its inverse is finite; a column of less is constant
-_MAX_SQUARABLE = 1e100  # the sums of the squares of smaller numbers do not overflow
-_LOG_2_PI = float(np.log(2.0 * np.pi))
-
-
-def can_square(values: Array) -> bool:
-    """Whether sums of squares of these values are far from the largest float; False if a value is NaN."""
-    return bool(np.abs(values).max() < _MAX_SQUARABLE)
+_MIN_VARIANCE = 1e-300  # of a density: its inverse is finite; columns of smaller variance count as constant
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +54,7 @@ class GaussianColumns(Block[Array, Moments]):
         return self.values(table)
 
     def admits(self, values: Array) -> bool:
-        return can_square(values)
+        return can_sum_squares(values)
 
     def observe(
         self,
@@ -89,7 +84,7 @@ class GaussianColumns(Block[Array, Moments]):
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         class_sums = statistic.over(keys)
-        # arrays (K + 1, d); the last row is that of all classes together
+        # These are arrays (K + 1, d), whose last row is that of all classes together.
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
         is_empty = ~(weight > 0)
         has_empty = bool(is_empty.any())
@@ -104,23 +99,23 @@ class GaussianColumns(Block[Array, Moments]):
             return Normal.of(keys, mean[:-1], np.maximum(class_variance, _MIN_VARIANCE), prior, class_sums)
         constant = ~(pooled_variance > _MIN_VARIANCE) & (self.prior is None)
         if self.prior is None and self.strength > 0 and not constant.any() and self.estimate != "predictive":
-            # The same formulas as below, in a fraction of the time, without objects for prior and posterior.
+            # The same formulas as below take a fraction of the time without objects for prior and posterior.
             half = 0.5 * self.strength
             prior_parameters = pooled_mean, self.strength, 1.0 + half, half * pooled_variance
             location, _, shape, scale = update_parameters(
                 prior_parameters, weight[:-1], shift[:-1], scatter[:-1]
             )
-            spread = (
+            variance = (
                 scale / (shape + 1.5) if self.estimate == "map" else compute_expected_variance(shape, scale)
             )
-            if np.isfinite(spread).all() and np.isfinite(location).all():
-                return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
+            if np.isfinite(variance).all() and np.isfinite(location).all():
+                return Normal.of(keys, location, np.maximum(variance, _MIN_VARIANCE), prior, class_sums)
         posterior = keep_constant_columns(prior(), prior().update(class_sums.drop_keys()), constant)
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
-        location, spread = posterior.mode if self.estimate == "map" else posterior.mean
-        spread = np.where(np.isfinite(spread), spread, posterior.scale / posterior.shape)
-        return Normal.of(keys, location, np.maximum(spread, _MIN_VARIANCE), prior, class_sums)
+        location, variance = posterior.mode if self.estimate == "map" else posterior.mean
+        variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
+        return Normal.of(keys, location, np.maximum(variance, _MIN_VARIANCE), prior, class_sums)
 
     def _make_prior(self, pooled_mean: Array, pooled_variance: Array) -> NormalInverseGamma:
         if self.prior is not None:
@@ -139,7 +134,7 @@ class GaussianColumns(Block[Array, Moments]):
 def replace_zero_variances(pooled_variance: Array) -> Array:
     """Return variances of all rows together, with 1 for constant columns and for columns without values.
 
-    The variance of another column would be in another unit.
+    The variances of other columns are not used instead, because they have other units.
     """
     return np.where(pooled_variance > _MIN_VARIANCE, pooled_variance, 1.0)
 
@@ -149,8 +144,8 @@ def keep_constant_columns(
 ) -> NormalInverseGamma:
     """The posterior (K, d), replaced by the prior in constant columns.
 
-    So all classes have the same density of a constant column; otherwise that of the class with the most rows
-    would be the narrowest.
+    Then a constant column has the same density in all classes; its posterior would be narrowest in the class
+    with the most rows.
     """
     if not constant.any():
         return posterior
@@ -174,7 +169,7 @@ class Normal(Gaussian):
     class_sums: Moments
     _precision: Array  # (K, d): 1 / variance
     _log_peak: Array  # (K, d): log of the density at the mean
-    _zero_offsets: Array  # (K,): zeros, because the kernel adds a number per class
+    _zero_offsets: Array  # (K,): zeros; the kernel adds a number to the scores of each class
 
     @classmethod
     def of(
@@ -186,7 +181,7 @@ class Normal(Gaussian):
         class_sums: Moments,
     ) -> Self:
         """Make the density, with the terms that every score needs."""
-        log_peak = -0.5 * (np.log(variance) + _LOG_2_PI)
+        log_peak = -0.5 * (np.log(variance) + _LOG_2PI)
         return cls(keys, mean, variance, prior, class_sums, 1.0 / variance, log_peak, np.zeros(len(keys)))
 
     @property
@@ -208,9 +203,9 @@ class Normal(Gaussian):
     def natural(self, origin: Array) -> Natural:
         centred = self.mean - origin
         linear = self._precision * centred
-        constant = -0.5 * (linear * centred + np.log(self.variance) + _LOG_2_PI).sum(axis=1)
-        cancellation = (self._precision * (np.square(centred) + self.variance)).sum(axis=1)
-        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancellation)
+        constant = -0.5 * (linear * centred + np.log(self.variance) + _LOG_2PI).sum(axis=1)
+        cancelling = (self._precision * (np.square(centred) + self.variance)).sum(axis=1)
+        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         terms = [

@@ -28,8 +28,8 @@ from tamis.tables import runs
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MAX_ROWS = 4096  # rows whose whitened copy is in memory at a time
 _FEW_ROWS = 16  # up to this number, rows are scored by matrices that are cached between calls
-# If the squared distance of a mean from the centre is larger, one product for all classes loses the tenth
-# digit.
+# If the squared distance of a mean from the centre is larger, scores that are computed by one matrix product
+# for all classes are wrong in the tenth digit.
 _MAX_SQUARED_DISTANCE = 1e6
 
 
@@ -60,28 +60,28 @@ class _Marginal(NamedTuple):
     rows: NDArray[np.int64] | slice  # indices of the rows
     k: int  # the index of the class
     d: int  # the number of columns that are present
-    square: Array  # (rows,): (x − mean)ᵀM⁻¹(x − mean), M being the matrix of these columns
+    square: Array  # (rows,): (x − mean)ᵀM⁻¹(x − mean), M being the covariance or scale of these columns
     log_determinant: float
 
 
 def _measure_marginals(rows: Array, mean: Array, matrix: Array, factor: Cholesky) -> Iterator[_Marginal]:
     """Yield the distances of the rows of each pattern from the mean of each class."""
-    for at, columns, complete in group_by_pattern(rows):
-        x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
+    for index, columns, complete in group_by_pattern(rows):
+        x = rows if complete and isinstance(index, slice) else rows[index][:, columns]
         for k in range(len(mean)):
             class_factor = Cholesky(factor.lower[k]) if complete else marginal_factor(matrix[k], columns)
-            square = measure_distances(class_factor, x, mean[k, columns])
-            yield _Marginal(at, k, len(columns), square, float(class_factor.log_determinant()))
+            square = compute_squared_distances(class_factor, x, mean[k, columns])
+            yield _Marginal(index, k, len(columns), square, float(class_factor.log_determinant()))
 
 
-def measure_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
+def compute_squared_distances(factor: Cholesky, rows: Array, centre: Array) -> Array:
     """(x − c)ᵀM⁻¹(x − c) of each row (n,), M being the matrix with this factor; 0 if there are no columns."""
     distances = np.zeros(len(rows))
     if not len(centre):
         return distances
-    for at in runs(len(rows), 1, _MAX_ROWS):
-        z = factor.whiten(rows[at] - centre)
-        distances[at] = np.einsum("ij,ij->i", z, z)
+    for run in runs(len(rows), 1, _MAX_ROWS):
+        z = factor.whiten(rows[run] - centre)
+        distances[run] = np.einsum("ij,ij->i", z, z)
     return distances
 
 
@@ -143,8 +143,8 @@ class FullNormal(_MatrixNormal):
         noise = rng.standard_normal((len(group), self.mean.shape[1]))
         rows = self.mean[group]
         for k in np.unique(group).tolist():
-            at = group == k
-            rows[at] += noise[at] @ self.factor.lower[k].T
+            in_class = group == k
+            rows[in_class] += noise[in_class] @ self.factor.lower[k].T
         return list(rows.T)
 
     def covariance_of(self, k: int) -> Array:
@@ -171,12 +171,12 @@ class TiedNormal(_MatrixNormal):
             differences = ((rows - centre) @ inverse.T)[:, None] - m  # (n, K, d)
             return np.asarray(constant - 0.5 * np.einsum("nkd,nkd->nk", differences, differences))
         scores = np.zeros((len(rows), len(self.keys)))
-        for at, columns, complete in group_by_pattern(rows):
+        for index, columns, complete in group_by_pattern(rows):
             if not len(columns):
                 continue
-            x = rows if complete and isinstance(at, slice) else rows[at][:, columns]
+            x = rows if complete and isinstance(index, slice) else rows[index][:, columns]
             factor = self.factor if complete else marginal_factor(self.covariance, columns)
-            scores[at] = self._score_complete(x, self.mean[:, columns], factor)
+            scores[index] = self._score_complete(x, self.mean[:, columns], factor)
         return scores
 
     @cached_property
@@ -188,18 +188,19 @@ class TiedNormal(_MatrixNormal):
         return centre, self.factor.inverse_factor(), self.factor.whiten(self.mean - centre), constant
 
     def _score_complete(self, rows: Array, mean: Array, factor: Cholesky) -> Array:
-        """log p of rows without gaps (n, K): −½|z − m|² and a constant, by one product for all classes.
+        """log p of rows without missing values (n, K): −½|z − m|² and a constant.
 
-        The rows z and the means m are whitened about the same centre.
+        z and m are the rows and the means, whitened about the same centre. One matrix product serves all
+        classes, unless a mean is far from the centre.
         """
         centre = mean.mean(axis=0)
         m = factor.whiten(mean - centre)
         lengths = np.einsum("ij,ij->i", m, m)
         is_far = bool((lengths > _MAX_SQUARED_DISTANCE).any())
         scores = np.empty((len(rows), len(mean)))
-        for at in runs(len(rows), 1, _MAX_ROWS):
-            z = factor.whiten(rows[at] - centre)
-            block = scores[at]
+        for run in runs(len(rows), 1, _MAX_ROWS):
+            z = factor.whiten(rows[run] - centre)
+            block = scores[run]
             if is_far:
                 for k in range(len(mean)):
                     block[:, k] = -0.5 * np.square(z - m[k]).sum(axis=1)
@@ -213,16 +214,16 @@ class TiedNormal(_MatrixNormal):
         return _natural_parameters("tied", self.mean - origin, self.covariance, self.factor)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
-        """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ'), of the columns that are present."""
+        """w_j (x_j − midpoint_j) with w = Σ⁻¹(μ − μ′), of the columns that are present."""
         terms = np.zeros(rows.shape)
-        for at, columns, complete in group_by_pattern(rows):
+        for index, columns, complete in group_by_pattern(rows):
             factor = self.factor if complete else marginal_factor(self.covariance, columns)
             one, other = self.mean[for_, columns], self.mean[against, columns]
             w = factor.solve((one - other)[:, None])[:, 0]
-            x = rows[at][:, columns]
+            x = rows[index][:, columns]
             part = np.zeros((len(x), rows.shape[1]))
             part[:, columns] = 0.5 * w * ((x - one) + (x - other))
-            terms[at] = part
+            terms[index] = part
         return Contrast(terms, np.zeros(len(rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
@@ -270,8 +271,8 @@ class SphericalNormal(Normal):
         return spherical_evidence(self.prior, self.class_sums)
 
 
-def sum_increases(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
-    """The increase of the prior's shape (K,) and scale (K,) by data, if all columns share one variance."""
+def compute_spherical_increases(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array, Array]:
+    """The increase of the shape (K,) and the scale (K,) by an update, if all columns share one variance."""
     weight = class_sums.weight.value
     shift = normals.shift_of(class_sums.weight, class_sums.first, prior.location)
     increase = compute_scale_increase(prior.strength, weight, shift, class_sums.scatter)
@@ -281,7 +282,7 @@ def sum_increases(prior: NormalInverseGamma, class_sums: Moments) -> tuple[Array
 def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
     """The log-evidence of all classes, if all columns of a class share one variance."""
     weight = class_sums.weight.value
-    shape, scale = sum_increases(prior, class_sums)
+    shape, scale = compute_spherical_increases(prior, class_sums)
     ratio = log_gamma_ratio(prior.shape[0], prior.scale[0], shape, scale)
     means = np.log1p(weight / prior.strength).sum(axis=1)
     return float((ratio - 0.5 * means - shape * _LOG_2PI).sum())
@@ -327,9 +328,9 @@ class VectorStudent(Density[Array]):
         members = self.members
         rows = np.empty((len(group), members.location.shape[1]))
         for k in np.unique(group).tolist():
-            at = group == k
-            one = MultivariateT(members.freedom[k], members.location[k], members.scale[k])
-            rows[at] = one.sample(rng, int(at.sum()))
+            in_class = group == k
+            member = MultivariateT(members.freedom[k], members.location[k], members.scale[k])
+            rows[in_class] = member.sample(rng, int(in_class.sum()))
         return list(rows.T)
 
     def log_evidence(self) -> float:
@@ -339,7 +340,7 @@ class VectorStudent(Density[Array]):
 def refuse_collapse(density: Any) -> None:
     """Raise if a variance of a class is zero up to rounding: without a prior its density is unbounded.
 
-    Singular full matrices have already raised an error.
+    Matrices are not checked, because `infer` has raised an error if they are singular.
     """
     if not isinstance(density, DiagonalNormal | SphericalNormal):
         return
@@ -361,7 +362,7 @@ def precisions_of(density: Any) -> Array:
 
 
 def precision_factors_of(density: Any) -> Array:
-    """Upper triangular U with U Uᵀ = precision; square roots of precisions where there is no matrix."""
+    """Upper triangular U with U Uᵀ = precision; without matrices, the square roots of the precisions."""
     if isinstance(density, FullNormal | TiedNormal):
         return np.swapaxes(density.factor.inverse_factor(), -1, -2)
     if isinstance(density, VectorStudent):
@@ -389,8 +390,8 @@ def sum_incomplete_vectors(
     centre = given.mean[class_index]
     classes, d = centre.shape
     first, second = np.zeros((classes, d)), np.zeros((classes, d, d))
-    for at, columns, _ in group_by_pattern(rows):
-        x, r = rows[at], responsibilities.values[at]
+    for index, columns, _ in group_by_pattern(rows):
+        x, r = rows[index], responsibilities.values[index]
         for i, k in enumerate(class_index.tolist()):
             centred, conditional = _impute(x, columns, centre[i], given.covariance_of(k))
             first[i] += r[:, i] @ centred

@@ -5,12 +5,12 @@
 Gaussian's log-density is linear in φ(x) = [x − o, products of x − o, 1], and its statistic is Σ r φ. For
 products of all pairs of columns a kernel does this (`_kernels.dense.sum_responsible`), and reads the rows
 once. For the other forms, log-densities and sums of all classes are one matrix product per block of rows,
-whose φ fits into the cache: diagonal covariances need only squares; with a tied covariance all classes have
-the same quadratic term, so that φ = [x − o, 1] suffices.
+whose φ fits into the cache of the processor: diagonal covariances need only squares; with a tied covariance
+all classes have the same quadratic term, so that φ = [x − o, 1] suffices.
 
 Rounding errors grow with the size of the terms that cancel. If these are large, `PreparedGaussianRows.expect`
 returns None, and the caller computes scores and responsibilities class by class.
-`test_the_fused_step_is_the_step` checks that both ways give the same results.
+`test_the_fast_step_equals_the_general_step` checks that both ways give the same results.
 """
 
 from abc import abstractmethod
@@ -34,13 +34,13 @@ Products = Literal["diagonal", "none"]  # which products of columns φ contains:
 
 _CENTRED_ROWS = 4096  # rows whose centred copy is in memory at a time
 _MAX_CANCELLING = 1e6  # the largest sum of cancelling terms of a log-density that leaves ten decimal digits
-# The product of rows, classes and terms of a block. Up to about 1e6, OpenBLAS does not copy (pack) the
-# matrices before it multiplies them, and is twice as fast. In larger blocks there are fewer calls, between
-# which threads wait for the interpreter's lock: with two threads, EM over shards takes 3 % less time.
+# The product of the numbers of rows, classes and terms of φ in a block. Up to about 1e6, OpenBLAS does not
+# copy (pack) the matrices before it multiplies them, and is twice as fast. Larger blocks need fewer calls,
+# between which threads wait for the interpreter's lock: with two threads, EM over shards takes 3 % less time.
 _MAX_UNPACKED = 3 * 10**6 // 2
 # A block has _MIN_ROWS to _MAX_ROWS rows; if OpenBLAS packs, it has about _CELLS elements of φ.
 _MIN_ROWS, _CELLS, _MAX_ROWS = 256, 1 << 19, 4096
-_MAX_TERMS = 2500  # of φ, as of 69 columns: with more, the sums of a class leave the cache
+_MAX_TERMS = 2500  # of φ, as for 69 columns: with more, the sums of a class do not fit into the cache
 _SAMPLED = 4096  # rows whose mean is the origin
 _CHUNKS = 8  # the parts of a sum; not the number of threads, on which the result must not depend
 _MAX_SQUARABLE = 1e140  # squares of smaller numbers can be weighted and summed without overflow
@@ -48,14 +48,14 @@ _LOG_ZERO = -1e300  # in place of log 0 = −∞, because −∞ · 0 is NaN
 
 
 def sum_vectors(rows: Array, responsibilities: Responsibilities) -> Moments:
-    """Full Moments of rows without gaps, each class about its own mean."""
+    """Full Moments of rows without missing values, each class about its own mean."""
     r = responsibilities.values
     centre, weight = _find_centres(rows, r), r.sum(axis=0)
     k, d = centre.shape
     first, second = np.zeros((k, d)), np.zeros((k, d, d))
-    for at in runs(len(rows), 1, _CENTRED_ROWS):
+    for run in runs(len(rows), 1, _CENTRED_ROWS):
         for i in range(k):
-            centred, w = _drop_weightless(rows[at], r[at, i])
+            centred, w = _drop_weightless(rows[run], r[run, i])
             centred = centred - centre[i]
             first[i] += w @ centred
             second[i] += sum_products(centred, w)
@@ -68,12 +68,12 @@ def sum_columns(rows: Array, responsibilities: Responsibilities) -> Moments:
     centre = _find_centres(rows, r)
     k, d = centre.shape
     weight, first, second = np.zeros((k, d)), np.zeros((k, d)), np.zeros((k, d))
-    for at in runs(len(rows), 1, _CENTRED_ROWS):
-        present = ~np.isnan(rows[at])
+    for run in runs(len(rows), 1, _CENTRED_ROWS):
+        present = ~np.isnan(rows[run])
         is_complete = bool(present.all())
-        weight += r[at].sum(axis=0)[:, None] if is_complete else r[at].T @ present
+        weight += r[run].sum(axis=0)[:, None] if is_complete else r[run].T @ present
         for i in range(k):
-            centred, w = _drop_weightless(rows[at], r[at, i])
+            centred, w = _drop_weightless(rows[run], r[run, i])
             centred = centred - centre[i]
             if not is_complete:
                 centred[np.isnan(centred)] = 0.0
@@ -112,7 +112,7 @@ def _drop_weightless(rows: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def sum_products(centred: Array, weights: Array) -> Array:
-    """Σ w x xᵀ (d, d); without negative weights as YᵀY, Y having rows √w x: half the work for BLAS."""
+    """Σ w x xᵀ (d, d); without negative weights as YᵀY, Y having the rows √w x: half the work for BLAS."""
     if (weights < 0).any():
         return np.asarray((centred * weights[:, None]).T @ centred)
     root = centred * np.sqrt(weights)[:, None]
@@ -147,7 +147,8 @@ class PreparedGaussianRows:
     rows: Array  # (n, d), contiguous
     weights: Array | None  # (n,)
     origin: Array  # (d,)
-    # What φ contained in each step that BLAS made, and the forms of the steps that could not be computed.
+    # The products in φ of each step that BLAS computed, and the forms of the steps that could not be
+    # computed.
     _blas_steps: list[Products] = field(default_factory=list, repr=False)
     _failed_steps: list[str] = field(default_factory=list, repr=False)
 
@@ -166,10 +167,10 @@ class PreparedGaussianRows:
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """Sum the rows by their responsibilities, as `Preparation` says; None if it would not be precise.
+        """Sum the rows by their responsibilities, as `Preparation` says; None if it is imprecise or slow.
 
-        It would not be if the density is no Gaussian or so narrow that digits cancel, if a value is missing
-        or too large to be squared, or if there are too many columns. With `pool_squares` and a tied
+        That is so if the density is no Gaussian or so narrow that digits cancel, if a value is missing or too
+        large to be squared, or if there are too many columns. With `pool_squares` and a tied
         covariance, the statistic has the weight and the mean of each class, but divides the squares among
         classes by weight: `infer` uses only their sum, which is right.
         """
@@ -204,9 +205,9 @@ class PreparedGaussianRows:
         quadratic = np.ascontiguousarray(np.broadcast_to(natural.quadratic, (k, d, d)))
 
         def sum_chunk(start: int, stop: int) -> tuple[Array, float]:
-            place = slice(start, stop)
+            run = slice(start, stop)
             return dense.sum_responsible(
-                self.rows, place, self.weights, self.origin, natural.constant, linear, quadratic, hard
+                self.rows, run, self.weights, self.origin, natural.constant, linear, quadratic, hard
             )
 
         sums, log_likelihood = self._add_chunks(k, lambda chunks: [sum_chunk(*chunk) for chunk in chunks])
@@ -226,12 +227,14 @@ class PreparedGaussianRows:
         terms = [natural.linear, natural.constant[:, None]]
         if products == "diagonal":
             terms.insert(1, natural.quadratic)
-        theta = np.concatenate(terms, axis=1)
-        # A copy of all rows pays from the second step on. Shards that are read again at each step have one.
+        coefficients = np.concatenate(terms, axis=1)
+        # A centred copy of all rows saves time from the second step on. A shard that is read anew for each
+        # step is prepared for one step only.
         centred = self.centred if self._blas_steps else None
         self._blas_steps.append(products)
         sums, log_likelihood = self._add_chunks(
-            len(theta), lambda chunks: _Worker(self, centred, theta, products, hard, chunks).sum_chunks()
+            len(coefficients),
+            lambda chunks: _Worker(self, centred, coefficients, products, hard, chunks).sum_chunks(),
         )
         first, second, weight = sums[:, :d], sums[:, d:-1], sums[:, -1]
         if products == "none":
@@ -295,14 +298,14 @@ class _Worker(NamedTuple):
 
     prepared: PreparedGaussianRows
     centred: Array | None  # x − o (d, n); None if it is not in memory
-    theta: Array  # (K, terms): log p(x, class) = theta · φ(x)
+    coefficients: Array  # (K, terms): log p(x, class) = coefficients · φ(x)
     products: Products
     hard: bool  # whether each row belongs only to its most probable class
     chunks: Sequence[tuple[int, int]]  # of rows: the first, and the one after the last
 
     def sum_chunks(self) -> list[tuple[Array, float]]:
         """Σ r φ (K, terms) and log p(rows) of each chunk."""
-        k, p = self.theta.shape
+        k, p = self.coefficients.shape
         step = _MAX_UNPACKED // (k * p)
         step = min(step if step >= _MIN_ROWS else max(_MIN_ROWS, _CELLS // p), _MAX_ROWS)
         buffers = _Buffers.of(self, step)
@@ -313,21 +316,18 @@ class _Worker(NamedTuple):
                 rows = slice(start, min(start + step, end))
                 block = buffers if rows.stop - start == step else _Buffers.of(self, rows.stop - start)
                 x = block.features[: self.prepared.rows.shape[1]]
-                self._centre(rows, x)
+                if self.centred is None:
+                    self.prepared.centre(rows, x)
+                else:
+                    np.copyto(x, self.centred[:, rows])
                 if self.products == "diagonal":
                     np.square(x, out=block.features[len(x) : 2 * len(x)])
-                np.matmul(self.theta, block.features, out=block.joint)
+                np.matmul(self.coefficients, block.features, out=block.joint)
                 log_likelihood += self._compute_responsibilities(block.joint, rows)
                 np.copyto(block.responsibilities, block.joint.T)
                 sums += np.matmul(block.responsibilities.T, block.features.T, out=block.product)
             results.append((sums, log_likelihood))
         return results
-
-    def _centre(self, rows: slice, out: Array) -> None:
-        if self.centred is None:
-            self.prepared.centre(rows, out)
-        else:
-            np.copyto(out, self.centred[:, rows])
 
     def _compute_responsibilities(self, joint: Array, rows: slice) -> float:
         """Turn log p(x, class) (K, n) into weighted responsibilities, in place; return Σ w log p(x).
@@ -355,7 +355,7 @@ class _Worker(NamedTuple):
 
 
 class _Buffers(NamedTuple):
-    """Buffers for a block of rows; the arrays are contiguous, so that NumPy needs one loop for each."""
+    """Contiguous arrays for a block of rows, which are used again for the next block."""
 
     features: Array  # (terms, n): φ = [x, squares or nothing, 1]
     joint: Array  # (K, n)
@@ -365,7 +365,7 @@ class _Buffers(NamedTuple):
     @classmethod
     def of(cls, worker: _Worker, size: int) -> "_Buffers":
         """Allocate buffers for blocks of `size` rows."""
-        k, p = worker.theta.shape
+        k, p = worker.coefficients.shape
         features = np.empty((p, size))
         features[-1] = 1.0
         return cls(features, np.empty((k, size)), np.empty((size, k)), np.empty((k, p)))
@@ -374,7 +374,7 @@ class _Buffers(NamedTuple):
 def _divide_squares(weight: Array, first: Array, squares: Array) -> Array:
     """Second moments (K, d, d) whose sum over classes is `squares`.
 
-    Each class has those of its mean, and a part of the remainder in proportion to its weight.
+    Those of a class are the products of its mean, and a part of the remainder in proportion to its weight.
     """
     mean = np.where(weight[:, None] > 0, first, 0.0) / np.where(weight > 0, weight, 1.0)[:, None]
     of_means = first[:, :, None] * mean[:, None, :]

@@ -14,17 +14,24 @@ from numpy.typing import ArrayLike
 from tamis.arrays import Array, one_line
 from tamis.conjugate import MultivariateT, NormalInverseGamma, NormalInverseWishart, normals
 from tamis.linalg import Cholesky
-from tamis.models.generative.block import Block, Density, Responsibilities, check_array, refuse_strength
-from tamis.models.generative.gaussian_columns import Student, can_square, replace_zero_variances
+from tamis.models.generative.block import (
+    Block,
+    Density,
+    Responsibilities,
+    can_sum_squares,
+    check_array,
+    refuse_strength,
+)
+from tamis.models.generative.gaussian_columns import Student, replace_zero_variances
 from tamis.models.generative.gaussian_densities import (
     DiagonalNormal,
     FullNormal,
     SphericalNormal,
     TiedNormal,
     VectorStudent,
+    compute_spherical_increases,
     spherical_evidence,
     sum_incomplete_vectors,
-    sum_increases,
 )
 from tamis.models.generative.gaussian_expectation import (
     PreparedGaussianRows,
@@ -54,13 +61,13 @@ class GaussianVectors(Block[Array, Moments]):
 
     `covariance` is "full" (one per class), "tied" (one for all), "diag" or "spherical" (one variance per
     class). The estimate "mle" may be regularised: by `shrinkage` toward the identity times the mean variance,
-    or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's LDA; and by a
-    `floor` that is added to every variance, as in its GaussianMixture. The divisor of an `unbiased` estimate
-    is the weight minus one for each class. The other estimates have a prior instead: by default one with the
-    variances of all classes together, without correlations, as `strength` pseudo-observations. If
-    `within_classes`, it has the variances within classes, and the strength of the means is multiplied by the
-    ratio of these variances to those of all classes together: for components of a mixture, which may be far
-    apart.
+    or with "auto" toward the variances by Ledoit and Wolf's coefficients, as in scikit-learn's
+    LinearDiscriminantAnalysis; and by a `floor` that is added to every variance, as in its GaussianMixture.
+    The divisor of an `unbiased` estimate is the weight minus one for each class. The other estimates have a
+    prior instead: by default one with the variances of all classes together, without correlations, as
+    `strength` pseudo-observations. If `within_classes`, it has the variances within classes, and the strength
+    of the means is multiplied by the ratio of these variances to those of all classes together: for
+    components of a mixture, which may be far apart.
     """
 
     kind: ClassVar[str] = "gaussian vectors"
@@ -118,7 +125,7 @@ class GaussianVectors(Block[Array, Moments]):
         return rows
 
     def admits(self, values: Array) -> bool:
-        return can_square(values)
+        return can_sum_squares(values)
 
     def observe(
         self,
@@ -133,7 +140,7 @@ class GaussianVectors(Block[Array, Moments]):
         their expected values are summed, and their uncertainty is added to the squares.
         """
         if isinstance(by, Responsibilities):
-            return self._observe_responsible(rows, by, given)
+            return self._observe_by_responsibilities(rows, by, given)
         if not self.has_matrices:
             return Moments.observe(rows, weights, by, missing=True)
         try:
@@ -142,7 +149,7 @@ class GaussianVectors(Block[Array, Moments]):
             self._refuse_missing(rows)  # its message says what to do about missing values
             raise
 
-    def _observe_responsible(
+    def _observe_by_responsibilities(
         self, rows: Array, responsibilities: Responsibilities, given: Density[Array] | None
     ) -> Moments:
         if not self.has_matrices:
@@ -334,17 +341,17 @@ class GaussianVectors(Block[Array, Moments]):
         pooled = statistic.pooled()
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(pooled.weight.value > 0, pooled.mean, 0.0)
-            spread = replace_zero_variances(pooled.variance)
+            variance = replace_zero_variances(pooled.variance)
         if not self.within_classes:
-            return NormalInverseWishart.from_mean(mean, self.strength, np.diag(spread))
+            return NormalInverseWishart.from_mean(mean, self.strength, np.diag(variance))
         scatter = statistic.scatter
         if self.has_matrices:
             scatter = np.diagonal(scatter, axis1=-2, axis2=-1)
         weight = np.maximum(pooled.weight.value, _TINY)
         within = scatter.sum(axis=0) / weight
-        within = np.where(within > _ROUNDING * spread, np.minimum(within, spread), spread)
+        within = np.where(within > _ROUNDING * variance, np.minimum(within, variance), variance)
         # All columns have the same strength, that of the column whose means differ most.
-        mean_strength = self.strength * float((within / spread).min(initial=1.0))
+        mean_strength = self.strength * float((within / variance).min(initial=1.0))
         return NormalInverseWishart.from_mean(
             mean, mean_strength, np.diag(within), covariance_strength=self.strength
         )
@@ -404,7 +411,7 @@ def _split_prior(prior: NormalInverseWishart, spherical: bool) -> NormalInverseG
 def _update_spherical(prior: NormalInverseGamma, class_sums: Moments) -> NormalInverseGamma:
     """The posterior (K, d); all columns of a class share one variance, and so its shape and scale."""
     columns = prior.update(class_sums.drop_keys())
-    shape, scale = sum_increases(prior, class_sums)
+    shape, scale = compute_spherical_increases(prior, class_sums)
     return NormalInverseGamma(
         columns.location, columns.strength, prior.shape + shape[:, None], prior.scale + scale[:, None]
     )
@@ -434,7 +441,10 @@ class TiedPosterior(NamedTuple):
     classes: int  # the number of classes with rows
 
     def covariance(self, *, mode: bool) -> Array:
-        """The mode or the mean. The joint mode with the means has a factor |Σ|^(−½) per class with rows."""
+        """The mode or the mean of the covariance Σ.
+
+        The mode is that of Σ and the means together: their density has a factor |Σ|^(−½) per class with rows.
+        """
         d = len(self.scale)
         if mode:
             return np.asarray(self.scale / (self.freedom + d + 1.0 + self.classes))
@@ -443,8 +453,8 @@ class TiedPosterior(NamedTuple):
     def predictive(self) -> MultivariateT:
         """The distribution of a new row in each class."""
         freedom = self.freedom - (len(self.scale) - 1.0)
-        spread = (1.0 + 1.0 / self.strength) / freedom
-        return MultivariateT(freedom, self.location, spread[:, None, None] * self.scale)
+        factor = (1.0 + 1.0 / self.strength) / freedom
+        return MultivariateT(freedom, self.location, factor[:, None, None] * self.scale)
 
 
 def _centre_class_sums(prior: NormalInverseWishart, class_sums: Moments) -> normals.MomentsAboutPrior:

@@ -24,7 +24,7 @@ from tamis.conjugate.normal_inverse_gamma import update_parameters
 from tamis.families.stirling import log_rising
 from tamis.models.generative.block import Block, Codes, take_rows
 from tamis.models.generative.category_columns import CategoryColumns, Values
-from tamis.models.generative.counting import Rows, check_pseudo_counts
+from tamis.models.generative.counting import Rows, check_pseudo_counts, choose_pseudo_counts
 from tamis.models.generative.gaussian_columns import (
     GaussianColumns,
     Normal,
@@ -41,13 +41,13 @@ T = TypeVar("T", bound=np.generic)
 Marks = NDArray[np.bool_]  # of rows or values, such as rows whose scores are imprecise
 Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
-# Takes rows, the index of the class that each belongs to (b,), called `own` below, and their weights (b,).
+# Takes b rows, the index `own` of the class that each belongs to (b,), and their weights (b,).
 Formula = Callable[[Any, Indices, Array], Result]
 
-# If less than this part of a sum is left without a row, a relative error of 1e-13 grows to 1e-10 or more.
+# If a sum without a row is less than this part of the sum, a relative error of 1e-13 grows to 1e-10 or more.
 MIN_REMAINDER = 1e-3
-# Terms of scores in memory at a time. They fit into a core's cache, and products of three times as many terms
-# are below 2**19, above which OpenBLAS starts threads: with other programs running that was 5 times slower.
+# Terms of scores in memory at a time. They fit into the cache, and products of three times as many terms are
+# below 2**19, above which OpenBLAS starts threads: that was 5 times slower while other programs were running.
 _CELLS = 1 << 17
 _DENSE_CELLS = 1 << 22  # array elements of sparse rows that may be made dense at a time
 _TINY = 1e-300  # the least variance, as in gaussian_columns.py, and the least divisor
@@ -90,7 +90,7 @@ def score_by_subtraction(
 
 
 def log_priors_without_row(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
-    """log p(class) without each row (n, K), as `infer` computes it; a class may lose its only row."""
+    """log p(class) (n, K), as `infer` computes it without each row; a class may lose its only row."""
     keys, own = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
     index = keys.find(counts.terms or ())
@@ -162,14 +162,10 @@ def replace_own_scores(scores: Array, own: Indices, own_scores: Array) -> Array:
     return scores
 
 
-def make_no_marks(n: int) -> Marks:
-    """Mark none of n rows as imprecise."""
-    return np.zeros(n, dtype=np.bool_)
-
-
 # ── categories ──
 
 
+@make_formula.register
 def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys) -> Formula | None:
     """Make the formula of categories: the row's weight is subtracted from the counts of its values.
 
@@ -178,7 +174,7 @@ def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys
     density = block.infer(statistic, keys)
     if not isinstance(density, Values):
         return None
-    pseudo = {"mle": 0.0, "map": block.alpha - 1.0}.get(block.estimate, block.alpha)
+    pseudo = choose_pseudo_counts(block.estimate, block.alpha)
     class_sums = statistic.over(keys)
     columns = [
         _Column.of(block, class_sums.total, term_indices, values, int(size), pseudo)
@@ -188,7 +184,7 @@ def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys
     ]
     tables = [
         np.concatenate([table, log_unseen[:, None], np.zeros((len(keys), 1))], axis=1).T
-        for table, log_unseen in zip(density.tables, density.absent, strict=True)
+        for table, log_unseen in zip(density.tables, density.log_unseen, strict=True)
     ]
 
     def formula(rows: Codes, own: Indices, w: Array) -> Result:
@@ -201,7 +197,7 @@ def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys
             known_rows = np.flatnonzero(index >= 0)
             column.leave_out(terms, known_rows, index[known_rows], own[known_rows], w[known_rows])
             scores += terms
-        return scores, make_no_marks(len(own))
+        return scores, np.zeros(len(own), dtype=np.bool_)
 
     return formula
 
@@ -227,13 +223,13 @@ class _Column(NamedTuple):
         pseudo: float,
     ) -> "_Column":
         """Select a column's terms, with these indices and values, from the counts of all terms (K, terms)."""
-        own = total.reindex(lambda words: words[..., term_indices])
+        counts = total.reindex(lambda words: words[..., term_indices])
         rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
-        sizes = [block.raise_to_least(np.array([count]))[0] for count in rest]
+        sizes = [block.raise_to_minimum(np.array([count]))[0] for count in rest]
         return cls(
-            counts=Sum.of(own),
-            sums=Sum.of(own.sum(axis=-1)),
-            pooled=Sum.of(own.sum(axis=0)),
+            counts=Sum.of(counts),
+            sums=Sum.of(counts.sum(axis=-1)),
+            pooled=Sum.of(counts.sum(axis=0)),
             size=size,
             sizes_without=np.array(sizes, dtype=np.int64),
             pseudo=pseudo,
@@ -273,6 +269,7 @@ class _Column(NamedTuple):
 # is exactly zero.
 
 
+@make_formula.register
 def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: Keys) -> Formula | None:
     """Make the formula of multinomial counts: a row's counts and their sum are subtracted from its class."""
     density = block.infer(statistic, keys)
@@ -281,7 +278,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
     alpha = check_pseudo_counts(block.alpha, class_sums.total.shape[-1])
     if block.estimate == "map" and (alpha < 1).any():
         return None  # `infer` may raise an error without some row
-    pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)
+    pseudo = choose_pseudo_counts(block.estimate, alpha)
 
     def formula(rows: Rows, own: Indices, w: Array) -> Result:
         row, column, x, n = _find_entries(rows)
@@ -292,7 +289,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
         sums = length.select(own).high - w * lengths
         imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
-        # log a (a + 1) … (a + x − 1), or log aˣ: of the draws in their order
+        # x draws add log a (a + 1) … (a + x − 1), or log aˣ; the same of the sums is subtracted.
         rise = log_rising if block.estimate == "predictive" else _log_power
         with np.errstate(invalid="ignore"):  # 0 / 0 where nothing is left; such rows are marked as imprecise
             own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
@@ -343,6 +340,7 @@ class _RateSums(NamedTuple):
         return self.first.select(own).subtract(column, x), self.weight.select(own).subtract(column, present)
 
 
+@make_formula.register
 def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Keys) -> Formula | None:
     """Make the formula of flags: the row's flags and its weight are subtracted from those of its class."""
     alpha = check_pseudo_counts(block.alpha, statistic.first.shape[-1])
@@ -350,7 +348,7 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
         return None  # `infer` may raise an error without some row
     density = block.infer(statistic, keys)
     classes = _RateSums.of(statistic.over(keys))
-    pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0}.get(block.estimate, alpha)  # (d,)
+    pseudo = choose_pseudo_counts(block.estimate, alpha)  # (d,)
     # The number of flags that are not set is a difference, which may be only rounding error unless sums are
     # integers.
     exact = classes.first.is_integer and classes.weight.is_integer
@@ -361,7 +359,7 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
         scores = density.scores(rows)
         if isinstance(rows, Sparse) and exact and (w == w[0]).all() and w[0] == np.floor(w[0]):
             own_scores = tables(float(w[0])).scores(rows, own)
-            return replace_own_scores(scores, own, own_scores), make_no_marks(len(own))
+            return replace_own_scores(scores, own, own_scores), np.zeros(len(own), dtype=np.bool_)
         x, present = _fill_missing(rows)
         ones, weight = classes.subtract(own, x, present, w)
         matching = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
@@ -411,6 +409,7 @@ class _FlagsWithoutRow(NamedTuple):
         return np.where(impossible_counts > 0, -np.inf, scores)
 
 
+@make_formula.register
 def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) -> Formula | None:
     """Make the formula of Poisson rates: their prior is pooled, so a row changes the rates of all classes."""
     class_sums = statistic.over(keys)
@@ -446,7 +445,7 @@ def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) 
         shape, rate = make_prior(x, present, w)
         own_scores = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
         scores = score(x[:, None], present[:, None], shape[:, None], rate[:, None], total, weight)
-        return replace_own_scores(scores, own, own_scores), make_no_marks(len(own))
+        return replace_own_scores(scores, own, own_scores), np.zeros(len(own), dtype=np.bool_)
 
     return formula
 
@@ -454,9 +453,11 @@ def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) 
 # ── numbers ──
 #
 # Sums are taken about one centre, to avoid cancellation. A row is removed by the inverse of Chan's update of
-# moments, which loses digits where the row is most of its class; such rows are marked.
+# moments (the formula that adds rows to a mean and a scatter), which loses digits where the row is most of
+# its class; such rows are marked.
 
 
+@make_formula.register
 def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys) -> Formula:
     """Make the formula of Gaussian columns: the row is subtracted from its class, and from pooled moments."""
     pooled = statistic.pooled()
@@ -509,7 +510,10 @@ class Centred(NamedTuple):
         return Centred(*(part[own] for part in self))
 
     def subtract(self, centred: Array, w: Array) -> tuple["Centred", Marks]:
-        """Remove each row (b, d) with weight w (b, 1), or (b, d) with 0 where a value is missing."""
+        """Remove each row (b, d), with weights (b, 1), or (b, d) with 0 where a value is missing.
+
+        The result has an entry for each row. Rows are marked for which it is imprecise.
+        """
         weight = (self.weight - w) + self.weight_rest
         shift = centred - self.mean
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -546,7 +550,7 @@ class Centred(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _GaussianScorer:
-    """Compute scores from moments as `GaussianColumns.infer` does, with pooled moments of each row's own."""
+    """Compute scores from moments as `GaussianColumns.infer` does; each row has pooled moments of its own."""
 
     block: GaussianColumns
     centre: Array  # (d,)
@@ -628,7 +632,7 @@ class _Series:
 
     The change δ of the variances is about 1e-9 / n of them, so that two terms of a series in δ / variance are
     exact up to rounding, and BLAS sums them: 10 classes of 20 columns take 2 µs per row, instead of 7 µs with
-    a logarithm and a division per term. The latter is done for rows for which the series is not exact.
+    a logarithm and a division per term. Rows for which the series is not exact are scored in that way.
     """
 
     density: Normal
@@ -683,10 +687,5 @@ class _Series:
         return np.asarray(squares @ terms[:d] + centred @ terms[d : 2 * d] + terms[2 * d :].sum(axis=0))
 
 
-make_formula.register(BernoulliColumns, make_bernoulli_formula)
-make_formula.register(CategoryColumns, make_categories_formula)
 # ComplementCounts is a subclass of MultinomialCounts, but has no formula.
 make_formula.register(ComplementCounts, lambda block, statistic, keys: None)
-make_formula.register(GaussianColumns, make_gaussian_formula)
-make_formula.register(MultinomialCounts, make_multinomial_formula)
-make_formula.register(PoissonColumns, make_poisson_formula)

@@ -11,14 +11,16 @@ from scipy.special import gammaln
 
 from tamis.arrays import Array
 from tamis.families.stirling import log_rising
-from tamis.models.generative.block import Block, Contrast, Density, Responsibilities
+from tamis.models.generative.block import Block, Contrast, Density, Responsibilities, subtract_logs
 from tamis.models.generative.counting import (
     MAX_COUNT,
     NoEvidenceError,
     Rows,
     are_counts,
     check_pseudo_counts,
+    choose_pseudo_counts,
     multiply_columns,
+    refuse_missing_prior,
     refuse_negative_counts,
     refuse_negative_sums,
     score_linearly,
@@ -87,7 +89,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         alpha = check_pseudo_counts(self.alpha, class_sums.total.shape[-1])
         if self.estimate == "predictive":
             return Urn(keys, class_sums.total.value + alpha, alpha, class_sums)
-        pseudo = {"mle": 0.0 * alpha, "map": alpha - 1.0, "mean": alpha}[self.estimate]
+        pseudo = choose_pseudo_counts(self.estimate, alpha)
         logs = log_probabilities(class_sums.total, pseudo)
         has_zeros = not pseudo.min(initial=1.0) > 0 and bool(np.isneginf(logs).any())
         return PointMultinomial(keys, logs, class_sums, alpha, has_zeros)
@@ -172,18 +174,15 @@ class PointMultinomial(Density[Rows]):
     keys: Keys
     log_probabilities: Array  # (K, d)
     class_sums: Tally
-    alpha: Array  # (d,)
+    alpha: Array  # (d,): the pseudo-counts of the prior
     has_zeros: bool  # whether any probability is 0
 
     def scores(self, rows: Rows) -> Array:
         return score_linearly(rows, self.log_probabilities, self.has_zeros)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
-        with np.errstate(invalid="ignore"):
-            factors = self.log_probabilities[for_] - self.log_probabilities[against]
-        n = len(rows)
-        factors = np.where(np.isnan(factors), 0.0, factors)  # the column has probability zero in both classes
-        return Contrast(multiply_columns(rows, factors), np.zeros(n))
+        factors = subtract_logs(self.log_probabilities[for_], self.log_probabilities[against])
+        return Contrast(multiply_columns(rows, factors), np.zeros(len(rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         return _draw_counts(rng, np.exp(self.log_probabilities[group]), _mean_lengths(self.class_sums)[group])
@@ -243,9 +242,9 @@ def _mean_lengths(class_sums: Tally) -> Array:
 
 
 def _draw_counts(rng: np.random.Generator, probabilities: Array, lengths: Array) -> Sequence[NDArray[Any]]:
-    """Draw a row of counts per row of probabilities (n, d); the number of draws in it is Poisson distributed.
+    """Draw a row of counts per row of probabilities (n, d), and return the d columns.
 
-    Its mean is the row's entry of `lengths` (n,). Columns are returned.
+    The number of draws in a row has a Poisson distribution, whose mean is the row's entry of `lengths` (n,).
     """
     counts = [
         rng.multinomial(rng.poisson(mean), row / row.sum())
@@ -256,8 +255,7 @@ def _draw_counts(rng: np.random.Generator, probabilities: Array, lengths: Array)
 
 def _log_evidence(counts: Array, alpha: Array) -> float:
     """The log-evidence of the draws in their order: Σ log Γ(α+n)/Γ(α) − log Γ(Σα+N)/Γ(Σα), over classes."""
-    if not (alpha > 0).all():
-        raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+    refuse_missing_prior(bool((alpha > 0).all()))
     total = float(alpha.sum())
     rising = gammaln(counts + alpha).sum() - len(counts) * gammaln(alpha).sum()
     return float(rising - (gammaln(counts.sum(axis=1) + total) - gammaln(total)).sum())

@@ -12,13 +12,21 @@ from scipy.special import gammaln
 from tamis.arrays import Array
 from tamis.conjugate import Beta, Gamma
 from tamis.families.stirling import log_rising
-from tamis.models.generative.block import Block, ColumnDensity, Contrast, Density, Responsibilities
+from tamis.models.generative.block import (
+    Block,
+    ColumnDensity,
+    Contrast,
+    Density,
+    Responsibilities,
+    subtract_logs,
+)
 from tamis.models.generative.counting import (
     MAX_COUNT,
-    NoEvidenceError,
     Rows,
     check_pseudo_counts,
+    choose_pseudo_counts,
     multiply_columns,
+    refuse_missing_prior,
     refuse_negative_counts,
     score_linearly,
     sum_by_responsibilities,
@@ -105,11 +113,6 @@ def _fill_missing(rows: Rows) -> Rows:
     return np.nan_to_num(rows, nan=0.0)
 
 
-def _replace_nan(contrast: Array) -> Array:
-    """Replace ∞ − ∞ by 0: a value with zero probability under both classes is ignored."""
-    return np.where(np.isnan(contrast), 0.0, contrast)
-
-
 def _to_tally(class_sums: Moments) -> Tally:
     """Convert the sums to the Tally, with one term per class and column, that conjugate priors take."""
     return Tally(weight=class_sums.weight, total=class_sums.first.reindex(lambda w: w[..., None]))
@@ -173,7 +176,7 @@ class BernoulliColumns(RateColumns):
     def _infer_density(self, keys: Keys, class_sums: Moments) -> Density[Rows]:
         ones, weight = class_sums.first.value, class_sums.weight.value
         alpha = check_pseudo_counts(self.alpha, ones.shape[-1])
-        pseudo = alpha - 1.0 if self.estimate == "map" else 0.0 * alpha if self.estimate == "mle" else alpha
+        pseudo = choose_pseudo_counts(self.estimate, alpha)
         one, zero = ones + pseudo, weight - ones + pseudo
         smallest = np.minimum(one, zero).min(initial=np.inf)
         if smallest < 0:
@@ -221,9 +224,8 @@ class Flags(Density[Rows]):
         return score_linearly(filled, self.log_one) + score_linearly(others, self.log_zero)
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
-        with np.errstate(invalid="ignore"):
-            one = _replace_nan(self.log_one[for_] - self.log_one[against])
-            zero = _replace_nan(self.log_zero[for_] - self.log_zero[against])
+        one = subtract_logs(self.log_one[for_], self.log_one[against])
+        zero = subtract_logs(self.log_zero[for_], self.log_zero[against])
         if isinstance(rows, Sparse):
             if np.isfinite(one).all() and np.isfinite(zero).all():
                 rest = np.full(len(rows), zero.sum())
@@ -237,8 +239,7 @@ class Flags(Density[Rows]):
         return list((rng.random(p.shape) < p).astype(np.float64).T)
 
     def log_evidence(self) -> float:
-        if not (self.alpha > 0).all():
-            raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+        refuse_missing_prior(bool((self.alpha > 0).all()))
         alpha = np.broadcast_to(self.alpha, self.log_one.shape)
         prior = Beta(alpha, alpha)
         return float(prior.log_evidence(_to_tally(self.class_sums)).sum())
@@ -305,17 +306,17 @@ class Rates(Density[Rows]):
         with np.errstate(divide="ignore"):
             scores = score_linearly(_fill_missing(rows), np.log(self.rates))
         expected = self.rates.sum(axis=1) if present is None else present @ self.rates.T
-        factorials = _log_factorials(rows)[:, None]  # ∞ for a negative count, which no rate explains
+        factorials = _log_factorials(rows)[:, None]  # ∞ for a negative count, which is impossible
         return np.asarray(np.where(np.isposinf(factorials), -np.inf, scores - expected - factorials))
 
     def contrasts(self, rows: Rows, for_: int, against: int) -> Contrast:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_ratio = _replace_nan(np.log(self.rates[for_]) - np.log(self.rates[against]))
-        step = self.rates[against] - self.rates[for_]
+        with np.errstate(divide="ignore"):
+            log_ratio = subtract_logs(np.log(self.rates[for_]), np.log(self.rates[against]))
+        rate_difference = self.rates[against] - self.rates[for_]
         terms = multiply_columns(_fill_missing(rows), log_ratio)
         if isinstance(rows, Sparse):
-            return Contrast(terms, np.full(len(rows), step.sum()))
-        return Contrast(np.where(np.isnan(rows), 0.0, terms + step), np.zeros(len(rows)))
+            return Contrast(terms, np.full(len(rows), rate_difference.sum()))
+        return Contrast(np.where(np.isnan(rows), 0.0, terms + rate_difference), np.zeros(len(rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         return list(rng.poisson(self.rates[group]).astype(np.float64).T)
@@ -354,8 +355,7 @@ class Overdispersed(ColumnDensity[Rows]):
 
 def _rate_evidence(class_sums: Moments, shape: Array, rate: Array) -> float:
     """The log-evidence without −Σ log x!, which does not depend on the prior and is not in the statistic."""
-    if not ((shape > 0) & (rate > 0)).all():
-        raise NoEvidenceError("there is no evidence without a prior: got alpha=0, expected above 0")
+    refuse_missing_prior(bool(((shape > 0) & (rate > 0)).all()))
     return float(Gamma(shape, rate).log_evidence(_to_tally(class_sums)).sum())
 
 

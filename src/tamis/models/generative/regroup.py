@@ -1,7 +1,7 @@
 """Convert a statistic when columns change from one block (family) to another, without reading rows again.
 
 Only columns without any value can change: their old sums are zero, or were imputed by EM and are dropped, and
-their new sums are zero. Columns that first appear in later rows, if rows are dicts, are such columns, too.
+their new sums are zero. If rows are dicts, columns that first appear in later rows are such columns, too.
 """
 
 from collections.abc import Sequence
@@ -80,11 +80,9 @@ def _move_columns(part: Any, source: Sequence[int]) -> Sums:
     def move(sums: Exact) -> Exact:
         return sums.reindex(lambda words: words[:, :, old]).place(new, len(source), axis=1)
 
-    # Multinomial counts have one weight for all columns.
-    if isinstance(part, Tally) and len(part.weight.shape) == 1:
-        return Tally(weight=part.weight, total=move(part.total), keys=part.keys)
-    if isinstance(part, Tally) and len(part.weight.shape) == 2:
-        return Tally(weight=move(part.weight), total=move(part.total), keys=part.keys)
+    if isinstance(part, Tally):  # multinomial counts have one weight for all columns
+        weight = part.weight if len(part.weight.shape) == 1 else move(part.weight)
+        return Tally(weight=weight, total=move(part.total), keys=part.keys)
     if not isinstance(part, Moments) or (part.form == "full" and -1 in source):
         raise ValueError(_describe_refusal("gaussian"))
     if part.form == "full":

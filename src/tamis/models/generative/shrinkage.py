@@ -129,10 +129,10 @@ def _choose_coefficient(rows: Array, weights: Array, mean: Array, scatter: Array
     scale = np.where(constant, 1.0, np.sqrt(variance))
     correlations = scatter / n / scale / scale[:, None]
     difference = correlations - np.eye(d) * (np.trace(correlations) / d)
-    delta = float(np.square(difference).sum())
-    fourth = 0.0
+    denominator = float(np.square(difference).sum())
+    fourth = 0.0  # Σ w ‖z‖⁴
     for run in runs(len(rows), d, _CELLS):
         lengths = np.square((rows[run] - mean) / scale).sum(axis=1)
         fourth += float(weights[run] @ np.square(lengths))
-    beta = min(max(fourth / n - float(np.square(correlations).sum()), 0.0) / n, delta)
-    return 0.0 if beta == 0.0 else beta / delta
+    numerator = min(max(fourth / n - float(np.square(correlations).sum()), 0.0) / n, denominator)
+    return 0.0 if numerator == 0.0 else numerator / denominator

@@ -2,7 +2,7 @@
 
 If only a few rows are learned, they are not summed immediately: they are checked and appended to a linked
 list of pending rows, which are summed together when the statistic is next read. Sums are exact, so the
-statistic is the same; only products of columns (of matrices of covariance) may differ by rounding.
+statistic is the same; only products of two columns, for covariance matrices, may differ by rounding.
 """
 
 from collections.abc import Set
@@ -73,17 +73,18 @@ class GenerativeState:
         temperature: float = 1.0,
     ) -> None:
         self.schema = schema.drop_remarks()  # remarks are warnings about the rows just read
-        # It encodes and observes; to infer, the estimator makes another model with its present parameters.
+        # This model encodes and observes rows; to infer, the estimator makes one with its present parameters.
         self.model = model
         self._sums = (statistic, pending)  # assigned together, because other threads may read them
         self.declared = declared  # classes announced in advance
         self.posterior = posterior  # None until it is first needed
         self.history = history  # of EM; None if all labels were known
         self.temperature = temperature  # calibration: log-odds are divided by it
-        self.classes: NDArray[Any] | None = None  # None until it is first needed
-        self.projection: Projection | None = None  # None until it is first needed
+        # These are None until they are first needed.
+        self.classes: NDArray[Any] | None = None  # the labels of the classes
+        self.projection: Projection | None = None  # Fisher's discriminants
         self.inference_model: InferenceModel | None = None
-        self._names: frozenset[object] | None = None
+        self._names: frozenset[object] | None = None  # of columns
 
     @property
     def statistic(self) -> Joint:
@@ -149,14 +150,14 @@ class GenerativeState:
         count = len(values) + (0 if pending is None else pending.rows)
         if count > _MAX_PENDING:
             statistic, pending, count = self.statistic, None, len(values)
-        chain = PendingRows(values, labels, pending, count)
+        linked_rows = PendingRows(values, labels, pending, count)
         state = GenerativeState(
             self.schema,
             self.model,
             statistic,
             self.declared,
             history=self.history,
-            pending=chain,
+            pending=linked_rows,
             temperature=self.temperature,
         )
         state._names = self._names
@@ -181,7 +182,7 @@ class GenerativeState:
 
     def __getstate__(self) -> dict[str, Any]:
         if not self.is_empty:
-            self.statistic  # noqa: B018  (sums pending rows: a long chain would be a deep pickle)
+            self.statistic  # noqa: B018  (sums pending rows: pickle would recurse into a long list)
         derived = ("_names", "inference_model")
         return {name: getattr(self, name) for name in self.__slots__ if name not in derived}
 
