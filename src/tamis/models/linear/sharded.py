@@ -491,8 +491,8 @@ class ShardedObjective(Objective):
         squares: Array = self._total(_Evaluate, "column_squares")
         return squares
 
-    def information_change(self, before: Array, after: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "information_change", before, after)
+    def bound_information_change(self, before: Array, after: Array) -> float:
+        bounds: _Bounds = self._total(_EvaluateBounds, "bound_information_change", before, after)
         return bounds.largest
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:

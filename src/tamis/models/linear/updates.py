@@ -18,7 +18,7 @@ from tamis.linalg import Cholesky
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, combine, log_evidence, recentre
-from tamis.models.linear.objective import GaussianPrior, LinearRows, largest_change
+from tamis.models.linear.objective import GaussianPrior, LinearRows, bound_score_change
 from tamis.models.linear.responses import Response
 
 F = TypeVar("F", bound="FittedLinear")
@@ -109,7 +109,7 @@ def keep_fit(
     reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
     if can_remove and fit.posterior.is_full:
         reach, extent = rows.design.find_reach_and_extent()
-        drift = largest_change(fit.displacement, reach, extent, response)
+        drift = bound_score_change(fit.displacement, reach, extent, response)
     return FittedLinear(
         response=response,
         centre=rows.design.centre,
@@ -249,7 +249,7 @@ def remove(
         )
     step = factor.solve(removed.gradient[:, None])[:, 0]
     shift = float(np.sqrt(step @ precision @ step))
-    change = largest_change(step, reach, extent, response)
+    change = bound_score_change(step, reach, extent, response)
     # With R = `change`, ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision.
     mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
     # The precision before the removal, in the metric of the smaller precision after it.

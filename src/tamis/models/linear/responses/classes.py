@@ -320,7 +320,7 @@ class Softmax(ClassResponse):
     def row_information(self, scores: Array) -> Array:
         return np.asarray(self.basis.T @ self.information(scores[None])[0] @ self.basis)
 
-    def information_change(self, before: Array, after: Array) -> float:
+    def bound_information_change(self, before: Array, after: Array) -> float:
         # If no difference of two scores changes by more than R, the information along any direction changes
         # by a factor from e^−R to e^R.
         changes = after - before

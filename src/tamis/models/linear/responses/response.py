@@ -334,7 +334,7 @@ class Response(ABC):
         """
         return self.information(scores).reshape(1, 1)
 
-    def information_change(self, before: Array, after: Array) -> float:
+    def bound_information_change(self, before: Array, after: Array) -> float:
         """Return an upper bound on the relative change of any row's information from one score to another."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             first, second = self.information(before), self.information(after)
