@@ -224,7 +224,8 @@ class DenseRowBlock(RowBlock):
         return np.asarray(self.values @ columns)
 
     def square(self) -> Array:
-        return np.square(self.values)
+        squares: Array = np.square(self.values)
+        return squares
 
     def gradient(self, derivatives: Array) -> Array:
         return self._with_ones(derivatives.T @ self.values, derivatives.sum(axis=0))
@@ -337,5 +338,5 @@ class SparseRowBlock(RowBlock):
         return float(np.sqrt(squared_norms.max() + self.intercept)), self._with_ones(magnitudes, 1.0)
 
     def dense(self, rows: slice = slice(None)) -> Array:
-        values = self.values[rows].toarray()
+        values: Array = self.values[rows].toarray()
         return np.hstack([values, np.ones((len(values), 1))]) if self.intercept else np.asarray(values)

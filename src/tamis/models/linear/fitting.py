@@ -43,9 +43,9 @@ _ROUGH_TOL = 1e-6
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
 # A parabola through three points, at first _SPACING apart in log α, is maximised at most _MAX_PARABOLAS
-# times, until the maximum is less than _MIN_MOVE from the middle point. The middle point moves to the maximum,
-# but at most by _MAX_MOVE spacings. The next spacing is the length of this move, but at least _CONTRACTION
-# times the last spacing; it is just that if the move lowered the evidence and was undone.
+# times, until the maximum is less than _MIN_MOVE from the middle point. The middle point moves to the
+# maximum, but at most by _MAX_MOVE spacings. The next spacing is the length of this move, but at least
+# _CONTRACTION times the last spacing; it is exactly that if the move lowered the evidence and was undone.
 _SPACING, _MAX_PARABOLAS, _MIN_MOVE, _MAX_MOVE, _CONTRACTION = 0.4, 20, 1e-3, 3.0, 0.25
 _FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
 # A column counts as constant if its sum of squares about the mean is below this fraction of that about zero.

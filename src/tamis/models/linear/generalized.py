@@ -1,4 +1,4 @@
-"""Generalised linear models: where Newton's method starts, and the deviance and dispersion of a fit.
+"""Generalised linear models: the start of Newton's method, and the deviance and dispersion of a fit.
 
 Losses are for a dispersion of 1, and the prior's covariance is in units of the dispersion φ, so that φ does
 not change the mode and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
@@ -34,8 +34,8 @@ _MIN_RELATIVE_SCORE = 1e-9  # a score below this fraction of the typical one may
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
     """Choose the solver for "auto" where the response restricts it, and a smaller tolerance where needed."""
-    # The mode of a sample may be out of the link's range for other rows. And linear least squares need only
-    # one step of Newton's method.
+    # Other solvers start at the mode of a sample, where other rows may have scores out of the link's range.
+    # And linear least squares need only one step of Newton's method.
     if options.solver == "auto" and response.start_needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
     if not response.is_canonical:  # then the decrement may use the expected information, and is less exact
@@ -48,7 +48,7 @@ def find_start(
 ) -> Array:
     """Find parameters at which every score is in the link's range, and not far from the optimum.
 
-    `near` holds the parameters of a model of other rows. If they keep the scores of these rows in range, they
+    `near` are the parameters of a model of other rows. If they keep the scores of these rows in range, they
     are returned.
     """
     objective = Objective.of(rows, response, prior)
@@ -109,7 +109,7 @@ class _Reweight:
 
     response: Response
     mean: float  # a mean inside the link's range, near that of all targets
-    is_same: bool  # whether all rows start from this mean, or each from one between it and the row's target
+    is_same: bool  # True: all rows start from this mean; False: each from one between it and its target
 
     def __call__(self, rows: LinearRows) -> LinearRows:
         means = np.full(len(rows.targets), self.mean)
@@ -132,20 +132,20 @@ def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
 def find_interior(rows: LinearRows, typical_score: float) -> Array | None:
     """Find parameters that maximise the smallest score, up to `typical_score`, by linear programming.
 
-    None if the smallest score cannot be positive, or if there are too many rows and columns.
+    Return None if the smallest score cannot be positive, or if there are too many rows and columns.
     """
     design = rows.design
     n, width = len(design), design.width
     if n * width > _CELLS:
         return None
     rows = rows.take(np.arange(n))
-    cells = np.concatenate([block.dense() for block in rows.design.blocks(0, n)])
-    scale = np.abs(cells).max(axis=0)
+    matrix = np.concatenate([block.dense() for block in rows.design.blocks(0, n)])
+    scale = np.abs(matrix).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     offsets = np.zeros(n) if rows.offsets is None else rows.offsets
     program = linprog(  # maximise t ≤ 1 with x·w + offset ≥ t, for scores in units of `typical_score`
         np.append(np.zeros(width), -1.0),
-        A_ub=np.column_stack([-cells / scale, np.ones(n)]),
+        A_ub=np.column_stack([-matrix / scale, np.ones(n)]),
         b_ub=offsets / typical_score,
         bounds=[(None, None)] * width + [(None, 1.0)],
     )
@@ -383,7 +383,7 @@ def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
     )
 
 
-# ── parts ──
+# ── rows that are learned in parts ──
 
 
 def continue_generalized(
@@ -422,12 +422,12 @@ def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
     """
     if part.precision is None:
         return 0.0
-    move, pull = mean - part.mean, part.mean - prior.mean
+    move, from_prior = mean - part.mean, part.mean - prior.mean
     if part.precision.ndim == 1:
         diagonal = prior.diagonal
-        return float(np.square(move) @ (part.precision - diagonal) - 2.0 * move @ (diagonal * pull))
+        return float(np.square(move) @ (part.precision - diagonal) - 2.0 * move @ (diagonal * from_prior))
     matrix = np.diag(prior.precision) if prior.precision.ndim == 1 else prior.precision
-    return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ pull)
+    return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ from_prior)
 
 
 def _pool(

@@ -1,4 +1,4 @@
-"""The objective of rows in shards (parts of the data): each of its sums is computed by shard, and added.
+"""The objective of rows in shards (parts of the data): its sums are computed for each shard, and added.
 
 Newton's method, its line search, the evidence and Laplace's approximation are the same as for rows in memory
 (`fitting`): they get all sums from an `Objective`, whose subclass here computes them shard by shard.
@@ -71,7 +71,7 @@ class Survey:
     targets: Range
     offsets: Range | None = None  # None if the rows have no offsets
     is_sparse: bool = False
-    classes: Array = field(default_factory=lambda: np.empty(0))  # the weight of each, if they are counted
+    classes: Array = field(default_factory=lambda: np.empty(0))  # (K,): the weight of each class, if counted
 
     @classmethod
     def of(cls, rows: LinearRows, classes: int = 0) -> "Survey":
@@ -162,21 +162,8 @@ class ShardedDesign(Design):
 class ShardedRows(LinearRows):
     """Rows in shards."""
 
-    row_shards: Any = None  # `RowShards`, which read the rows; None only in an empty default
-    survey: Survey = field(
-        default_factory=lambda: Survey(
-            counts={},
-            weight=0.0,
-            with_weight=0,
-            lightest=1.0,
-            has_weights=False,
-            sums=np.empty(0),
-            reach=0.0,
-            extent=np.empty(0),
-            targets=Range(0.0, 0.0, 0.0),
-        )
-    )
-
+    row_shards: RowShards = field(kw_only=True)
+    survey: Survey = field(kw_only=True)
     sample: "_Sample | None" = None  # rows that were brought to this process in the pass of the survey
 
     @classmethod
@@ -195,13 +182,13 @@ class ShardedRows(LinearRows):
         of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
         process, by which Newton's method for a model of `size` parameters starts.
         """
-        sample = None if counts is None else choose_sample(sum(counts.values()), size)
-        gather = None if counts is None or sample is None else _Gather(sample, _find_starts(counts))
+        indices = None if counts is None else choose_sample(sum(counts.values()), size)
+        gather = None if counts is None or indices is None else _Gather(indices, _find_starts(counts))
         first_pass = shards.total(_SurveyShard(classes, gather))
         survey = first_pass.survey
-        rows = None if sample is None else _Sample(sample, first_pass.gathered)
+        sample = None if indices is None else _Sample(indices, first_pass.gathered)
         design = ShardedDesign(centre, intercept, survey)
-        return cls(design, np.empty(0), row_shards=shards, survey=survey, sample=rows)
+        return cls(design, np.empty(0), row_shards=shards, survey=survey, sample=sample)
 
     @property
     def shards(self) -> Any:
@@ -212,8 +199,7 @@ class ShardedRows(LinearRows):
         return True
 
     def total(self, observe: Callable[[LinearRows], S]) -> S:
-        sums: S = self.row_shards.total(observe)
-        return sums
+        return self.row_shards.total(observe)
 
     def map(self, change: Callable[[LinearRows], LinearRows]) -> "ShardedRows":
         return ShardedRows.of(self.row_shards.map(change), self.design.centre, self.design.intercept)
@@ -252,7 +238,7 @@ class ShardedRows(LinearRows):
     def divide_weights(self, unit: float) -> "ShardedRows":
         if not self.survey.has_weights:
             return self
-        return ShardedRows.of(self.row_shards.map(_Divide(unit)), self.design.centre, self.design.intercept)
+        return self.map(_DivideWeights(unit))
 
     def count_with_weight(self) -> int:
         return self.survey.with_weight
@@ -263,15 +249,13 @@ class ShardedRows(LinearRows):
     def count_classes(self, classes: int) -> Array:
         if len(self.survey.classes) == classes:
             return self.survey.classes
-        counts: Array = self.row_shards.total(_CountClasses(classes))
-        return counts
+        return self.row_shards.total(_CountClasses(classes))
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
         """Bring the rows at these ascending indices to this process."""
         if self.sample is not None and np.array_equal(self.sample.indices, rows):
             return self.sample.rows.join()
-        gathered: _Gathered = self.row_shards.total(_Gather(rows, _find_starts(self.survey.counts)))
-        return gathered.join()
+        return self.row_shards.total(_Gather(rows, _find_starts(self.survey.counts))).join()
 
 
 def _find_starts(counts: dict[int, int]) -> dict[int, int]:
@@ -295,7 +279,7 @@ class _SumRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Divide:
+class _DivideWeights:
     """Rows → the same rows with weights divided by a unit."""
 
     unit: float
@@ -404,6 +388,7 @@ def join_rows(parts: list[LinearRows]) -> LinearRows:
 
 
 def _join(parts: list[Array | None]) -> Array | None:
+    """Concatenate arrays; return None if one is None."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
 
@@ -460,48 +445,46 @@ class _EvaluateBounds(_Evaluate):
 class ShardedObjective(Objective):
     """The negative log-posterior of rows in shards."""
 
-    sharded: Any = None  # `ShardedRows`
+    sharded: ShardedRows = field(kw_only=True)
 
     @property
     def rows(self) -> LinearRows:
-        rows: LinearRows = self.sharded
-        return rows
+        return self.sharded
 
-    def _total(self, kind: type[_Evaluate], name: str, *arguments: Any) -> Any:
-        return self.sharded.row_shards.total(kind(self.response, self.prior, name, arguments))
+    def _sum(self, name: str, *arguments: Any) -> Array:
+        """Call a method of the objective of each shard, and add the results."""
+        return self.sharded.total(_Evaluate(self.response, self.prior, name, arguments))
+
+    def _bound(self, name: str, *arguments: Any) -> "_Bounds":
+        """Call a method of the objective of each shard; return the bounds of the results."""
+        return self.sharded.total(_EvaluateBounds(self.response, self.prior, name, arguments))
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
         with np.errstate(invalid="ignore"):
-            sums = self._total(_EvaluateLoss, "row_loss", parameters)
+            sums = self.sharded.total(_EvaluateLoss(self.response, self.prior, "row_loss", (parameters,)))
         return float(sums[-1]) if np.isfinite(sums[-1]) else np.inf, sums[:-1]
 
     def information(self, parameters: Array, observed: bool = False) -> Array:
-        matrix: Array = self._total(_Evaluate, "information", parameters, observed)
-        return matrix
+        return self._sum("information", parameters, observed)
 
     def diagonal(self, parameters: Array) -> Array:
-        diagonal: Array = self._total(_Evaluate, "diagonal", parameters)
-        return diagonal
+        return self._sum("diagonal", parameters)
 
     def gram(self) -> Array:
-        gram: Array = self._total(_Evaluate, "gram")
-        return gram
+        return self._sum("gram")
 
     def column_squares(self) -> Array:
-        squares: Array = self._total(_Evaluate, "column_squares")
-        return squares
+        return self._sum("column_squares")
 
     def bound_information_change(self, before: Array, after: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "bound_information_change", before, after)
-        return bounds.largest
+        return self._bound("bound_information_change", before, after).largest
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
-        bounds: _Bounds = self._total(_EvaluateBounds, "find_margin_range", direction)
+        bounds = self._bound("find_margin_range", direction)
         return bounds.least, bounds.largest
 
     def find_least_information(self, parameters: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "find_least_information", parameters)
-        return bounds.least
+        return self._bound("find_least_information", parameters).least
 
     def scores(self, parameters: Array) -> Array:
         raise TypeError(_NOT_IN_MEMORY)

@@ -1,11 +1,11 @@
 """Detect likelihoods without a maximum: the columns whose coefficients grow without bounds, if any.
 
 Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them (some
-rows may lie on the plane): scores can then grow without bounds, and a direction in which no row loses is a
-proof (Albert and Anderson 1984). With a log link it happens if means of targets of 0 or less can tend to
-zero: each of Newton's steps then changes their scores by ½ to 1, and steps never become shorter, though the
-objective hardly changes any more. So the length of the next step, in scores, distinguishes this case from an
-optimum.
+rows may lie on the plane): scores can then grow without bounds. It is proved by a direction along which the
+margins of some rows rise and no margin falls (Albert and Anderson 1984). With a log link it happens if means
+of targets of 0 or less can tend to zero: each of Newton's steps then changes their scores by ½ to 1, and
+steps never become shorter, though the objective hardly changes any more. So the length of the next step, in
+scores, distinguishes this case from an optimum.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,10 @@ _CONSTANT = 1e-5  # of the largest change of a score: a smaller change counts as
 _NO_CURVATURE = 1e-13  # of the largest curvature: along a smaller one, the length of a step is rounding
 _ROUNDING = 1e-16  # of the largest curvature: the rounding error along a direction without curvature
 _FULL_SIZE = 1000  # number of parameters up to which any direction is searched; beyond, only single columns
-_LONG_STEP = 0.1  # change of a score: near an optimum a step is far shorter, without an optimum ½ or more
+# A step that changes some score by more is long: near an optimum steps are far shorter, and without one they
+# change a score by ½ or more.
+_LONG_STEP = 0.1
+_MIN_PART = 0.1  # of the largest part that a column has in a direction: a column with less is not reported
 # The step lengths that are tried. The last one changes the slowest score by hundreds.
 _DISTANCES = 2.0 ** np.arange(25)
 
@@ -98,9 +101,9 @@ def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> N
     `flat_part` is `at` with zeros for parameters that have a prior. Return None if there are no such columns.
     """
     width, columns = objective.design.width, objective.design.columns
-    first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
+    at_zero, at_end = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
     uninformed = np.logical_and(
-        objective.flat_parameters(), last <= _NO_INFORMATION / objective.rows.count_with_weight() * first
+        objective.flat_parameters(), at_end <= _NO_INFORMATION / objective.rows.count_with_weight() * at_zero
     )
     uninformed.reshape(-1, width)[:, columns:] = False
     if not uninformed.any() or not _is_proof(objective, np.where(uninformed, flat_part, 0.0)):
@@ -117,10 +120,10 @@ def _find_directions(
     marks the parameters without a prior. Return None if there is no such direction.
     """
     width, columns = objective.design.width, objective.design.columns
-    first = objective.prior.add_to(objective.information(np.zeros_like(at)))
-    scale = np.sqrt(np.diagonal(first))
+    at_zero = objective.prior.add_to(objective.information(np.zeros_like(at)))
+    scale = np.sqrt(np.diagonal(at_zero))
     values, vectors = eigen(precision / (scale[:, None] * scale))
-    threshold = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
+    threshold = _NO_INFORMATION * float(eigen(at_zero / (scale[:, None] * scale))[0][0])
     uninformed = vectors[:, values <= threshold / objective.rows.count_with_weight()]
     if not uninformed.shape[1]:
         return None
@@ -130,23 +133,26 @@ def _find_directions(
         if values[0] > threshold * objective.rows.find_lightest_share():
             return None
         direction = vectors[:, 0]
-    share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
-    return np.flatnonzero(share > 0.1 * share.max())
+    parts = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
+    return np.flatnonzero(parts > _MIN_PART * parts.max())
 
 
 def make_definite(objective: Objective, precision: Array) -> Array:
-    """Raise the diagonal of a precision that rounding may have left singular until it is definite."""
+    """Raise the diagonal of a precision that rounding may have left singular until it is definite.
+
+    It is raised by a part of the information at scores of 0: by the smallest power of ten that is enough.
+    """
     if precision.ndim == 1:
         least = 1e-14 * objective.diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
     if bool(Cholesky.factorise_definite(precision)[1]):
         return precision
-    first = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
-    for share in 10.0 ** np.arange(-15.0, -5.0):
-        raised = precision + share * np.diag(first)
+    at_zero = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
+    for part in 10.0 ** np.arange(-15.0, -5.0):
+        raised = precision + part * np.diag(at_zero)
         if bool(Cholesky.factorise_definite(raised)[1]):
             return np.asarray(raised)
-    return np.diag(np.maximum(np.diagonal(precision), 1e-6 * first))
+    return np.diag(np.maximum(np.diagonal(precision), 1e-6 * at_zero))
 
 
 # ── means that fall to zero ──
@@ -167,21 +173,22 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
         return np.arange(rows.design.columns)
     if not is_full or not flat.any() or least > 0:
         return None
-    for step, is_certain in _candidate_steps(objective, at):
+    for step, has_length in _generate_steps(objective, at):
         move = np.where(flat, step, 0.0)
         longest = rows.total(_FindLongestChange(move)).length
-        is_long = longest > (_LONG_STEP if is_certain else 0.0)
+        is_long = longest > (_LONG_STEP if has_length else 0.0)
         if is_long and rows.total(_FollowFall(response, at, move, longest)).is_endless:
             _, extent = objective.design.find_reach_and_extent()
-            share = (np.abs(move) * extent)[: objective.design.columns]
-            return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
+            parts = (np.abs(move) * extent)[: objective.design.columns]
+            return np.flatnonzero(parts > _MIN_PART * parts.max(initial=0.0))
     return None
 
 
-def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
-    """Yield Newton's step (D,) and True, then directions without curvature, in both senses, and False.
+def _generate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
+    """Yield Newton's step (D,) and True; then each direction without curvature, and its opposite, and False.
 
-    Newton's step is by the magnitudes of the Hessian's eigenvalues, so that it descends in any case.
+    The bool is whether the length of the step matters. In Newton's step the Hessian's eigenvalues are
+    replaced by their magnitudes, so that it descends in any case.
     """
     _, gradient = objective.value_and_gradient(at)
     hessian = objective.prior.add_to(objective.information(at, observed=True))
@@ -197,13 +204,13 @@ def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, b
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LossBounds:
-    """Logarithms of the loss of some rows, and of a lower bound on the loss of all rows.
+    """The logarithms of the loss of some rows, and of a lower bound on the loss of all rows.
 
     Those of two shards can be added. See `Response.bound_vanishing_loss`.
     """
 
     log_loss: float
-    least: float
+    least: float  # the logarithm of the bound
 
     def __add__(self, other: "_LossBounds") -> "_LossBounds":
         return _LossBounds(float(np.logaddexp(self.log_loss, other.log_loss)), min(self.least, other.least))

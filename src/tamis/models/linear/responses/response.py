@@ -147,7 +147,7 @@ class Response(ABC):
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
         """Return each target's predictive distribution; raise `ValueError` if it has no closed form.
 
-        `variances` are those of the scores, for a posterior that is Gaussian.
+        `variances` (n,) are those of the scores, whose posterior is Gaussian.
         """
         raise ValueError(
             f"the predictive distribution of a target has no closed form for family={self.family!r}, "
@@ -328,7 +328,7 @@ class Response(ABC):
         return multiply
 
     def row_information(self, scores: Array) -> Array:
-        """Return the information of one row by its m products with vectors of parameters (m, m).
+        """Return the information of a row by its products with the m vectors of parameters (m, m).
 
         `scores` (outputs,) are those of the row.
         """
