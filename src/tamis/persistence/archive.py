@@ -38,27 +38,12 @@ from numpy.typing import NDArray
 Content = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
+# Types of arrays, as NumPy writes them.
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")  # of NumPy's times
-_TIMES = tuple(f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS)
-DTYPES = frozenset(  # as NumPy writes them
-    {
-        "|b1",
-        "|i1",
-        "|u1",
-        "<i2",
-        "<i4",
-        "<i8",
-        "<u2",
-        "<u4",
-        "<u8",
-        "<f2",
-        "<f4",
-        "<f8",
-        "<c8",
-        "<c16",
-        *_TIMES,
-    }
-)
+_TIMES = {f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS}  # M: points in time; m: durations
+_INTEGERS = {"|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8"}
+_FLOATS = {"<f2", "<f4", "<f8", "<c8", "<c16"}
+DTYPES = frozenset(_INTEGERS | _FLOATS | _TIMES)  # the types that arrays in a file may have
 
 _FORMAT = 1
 _MANIFEST, _SUFFIX = "manifest.json", ".npy"
