@@ -6,6 +6,7 @@ Newton's method, its line search, the evidence and Laplace's approximation are t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -183,8 +184,10 @@ class ShardedRows(LinearRows):
         process, by which Newton's method for a model of `size` parameters starts.
         """
         indices = None if counts is None else choose_sample(sum(counts.values()), size)
-        gather = None if counts is None or indices is None else _Gather(indices, _find_starts(counts))
-        first_pass = shards.total(_SurveyShard(classes, gather))
+        gather = None
+        if counts is not None and indices is not None:
+            gather = partial(_gather, indices, _find_starts(counts))
+        first_pass = shards.total(partial(_survey_shard, classes, gather))
         survey = first_pass.survey
         sample = None if indices is None else _Sample(indices, first_pass.gathered)
         design = ShardedDesign(centre, intercept, survey)
@@ -213,7 +216,7 @@ class ShardedRows(LinearRows):
                 survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
             )
             return response.find_null_intercept(
-                sizes, lambda function: self.row_shards.total(_SumRows(function))
+                sizes, lambda function: self.row_shards.total(partial(_sum_rows, function))
             )
 
     @property
@@ -238,7 +241,7 @@ class ShardedRows(LinearRows):
     def divide_weights(self, unit: float) -> "ShardedRows":
         if not self.survey.has_weights:
             return self
-        return self.map(_DivideWeights(unit))
+        return self.map(partial(LinearRows.divide_weights, unit=unit))
 
     def count_with_weight(self) -> int:
         return self.survey.with_weight
@@ -249,13 +252,13 @@ class ShardedRows(LinearRows):
     def count_classes(self, classes: int) -> Array:
         if len(self.survey.classes) == classes:
             return self.survey.classes
-        return self.row_shards.total(_CountClasses(classes))
+        return self.row_shards.total(partial(LinearRows.count_classes, classes=classes))
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
         """Bring the rows at these ascending indices to this process."""
         if self.sample is not None and np.array_equal(self.sample.indices, rows):
             return self.sample.rows.join()
-        return self.row_shards.total(_Gather(rows, _find_starts(self.survey.counts))).join()
+        return self.row_shards.total(partial(_gather, rows, _find_starts(self.survey.counts))).join()
 
 
 def _find_starts(counts: dict[int, int]) -> dict[int, int]:
@@ -265,37 +268,12 @@ def _find_starts(counts: dict[int, int]) -> dict[int, int]:
     return dict(zip(numbers, starts.tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SumRows:
-    """Rows with offsets → sums of their targets, weights and offsets."""
-
-    function: RowSums
-
-    def __call__(self, rows: LinearRows) -> Array:
-        weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-        offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
-        with np.errstate(divide="ignore"):
-            return self.function(rows.targets, weights, offsets)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _DivideWeights:
-    """Rows → the same rows with weights divided by a unit."""
-
-    unit: float
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        return rows.divide_weights(self.unit)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _CountClasses:
-    """Rows → the weight of each class (classes,)."""
-
-    classes: int
-
-    def __call__(self, rows: LinearRows) -> Array:
-        return rows.count_classes(self.classes)
+def _sum_rows(function: RowSums, rows: LinearRows) -> Array:
+    """Call a function with targets, weights and offsets of rows; it returns sums of these."""
+    weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+    offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
+    with np.errstate(divide="ignore"):
+        return function(rows.targets, weights, offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -315,17 +293,15 @@ class _Gathered:
         return join_rows([self.parts[number] for number in sorted(self.parts)])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Gather:
-    """Rows of a shard → the chosen ones of these rows; None if none of them is chosen."""
+def _gather(indices: NDArray[np.int64], starts: dict[int, int], rows: LinearRows) -> _Gathered | None:
+    """Select those rows of a shard that have these ascending indices among the rows of all shards.
 
-    indices: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
-    starts: dict[int, int]  # the index of the first row of each shard, by the shard's number
-
-    def __call__(self, rows: LinearRows) -> _Gathered | None:
-        start = self.starts[rows.number]
-        low, high = np.searchsorted(self.indices, (start, start + len(rows.design)))
-        return None if low == high else _Gathered({rows.number: rows.take(self.indices[low:high] - start)})
+    `starts` has the index of the first row of each shard, by the shard's number. Return None if no row of
+    the shard is selected.
+    """
+    start = starts[rows.number]
+    low, high = np.searchsorted(indices, (start, start + len(rows.design)))
+    return None if low == high else _Gathered({rows.number: rows.take(indices[low:high] - start)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -350,16 +326,12 @@ class _FirstPass:
         raise TypeError("rows are not scaled")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SurveyShard:
-    """Rows of a shard → their survey, and those of them that are to be gathered."""
-
-    classes: int  # the number of classes if targets are indices of classes, else 0
-    gather: _Gather | None
-
-    def __call__(self, rows: LinearRows) -> _FirstPass:
-        gathered = None if self.gather is None else self.gather(rows)
-        return _FirstPass(Survey.of(rows, self.classes), _Gathered({}) if gathered is None else gathered)
+def _survey_shard(
+    classes: int, gather: Callable[[LinearRows], _Gathered | None] | None, rows: LinearRows
+) -> _FirstPass:
+    """Return the survey of a shard's rows, and those of them that `gather` selects."""
+    gathered = None if gather is None else gather(rows)
+    return _FirstPass(Survey.of(rows, classes), _Gathered({}) if gathered is None else gathered)
 
 
 def join_rows(parts: list[LinearRows]) -> LinearRows:
@@ -396,26 +368,17 @@ def _join(parts: list[Array | None]) -> Array | None:
 # ── the objective ──
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Evaluate:
-    """Rows of a shard → the result of a method of the objective of these rows alone."""
-
-    response: Response
-    prior: GaussianPrior
-    name: str  # of the method of `Objective`
-    arguments: tuple[Any, ...]
-
-    def __call__(self, rows: LinearRows) -> Any:
-        return getattr(Objective.of(rows, self.response, self.prior), self.name)(*self.arguments)
+def _evaluate(
+    response: Response, prior: GaussianPrior, name: str, arguments: tuple[Any, ...], rows: LinearRows
+) -> Any:
+    """Call the method of this name of the objective of a shard's rows alone."""
+    return getattr(Objective.of(rows, response, prior), name)(*arguments)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EvaluateLoss(_Evaluate):
-    """Rows of a shard → the gradient of their loss, followed by the loss (D + 1,)."""
-
-    def __call__(self, rows: LinearRows) -> Array:
-        loss, gradient = Objective.of(rows, self.response, self.prior).row_loss(*self.arguments)
-        return np.append(gradient, loss)
+def _evaluate_loss(response: Response, prior: GaussianPrior, parameters: Array, rows: LinearRows) -> Array:
+    """Return the gradient of the loss of a shard's rows, followed by the loss (D + 1,)."""
+    loss, gradient = Objective.of(rows, response, prior).row_loss(parameters)
+    return np.append(gradient, loss)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -432,13 +395,12 @@ class _Bounds:
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EvaluateBounds(_Evaluate):
-    """Rows of a shard → the result of a method, a number or a pair (least, largest), as bounds."""
-
-    def __call__(self, rows: LinearRows) -> _Bounds:
-        value = _Evaluate.__call__(self, rows)
-        return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
+def _evaluate_bounds(
+    response: Response, prior: GaussianPrior, name: str, arguments: tuple[Any, ...], rows: LinearRows
+) -> _Bounds:
+    """Return as bounds what `_evaluate` returns: a number, or a pair (least, largest)."""
+    value = _evaluate(response, prior, name, arguments, rows)
+    return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -453,15 +415,16 @@ class ShardedObjective(Objective):
 
     def _sum(self, name: str, *arguments: Any) -> Array:
         """Call a method of the objective of each shard, and add the results."""
-        return self.sharded.total(_Evaluate(self.response, self.prior, name, arguments))
+        sums: Array = self.sharded.total(partial(_evaluate, self.response, self.prior, name, arguments))
+        return sums
 
     def _bound(self, name: str, *arguments: Any) -> "_Bounds":
         """Call a method of the objective of each shard; return the bounds of the results."""
-        return self.sharded.total(_EvaluateBounds(self.response, self.prior, name, arguments))
+        return self.sharded.total(partial(_evaluate_bounds, self.response, self.prior, name, arguments))
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
         with np.errstate(invalid="ignore"):
-            sums = self.sharded.total(_EvaluateLoss(self.response, self.prior, "row_loss", (parameters,)))
+            sums = self.sharded.total(partial(_evaluate_loss, self.response, self.prior, parameters))
         return float(sums[-1]) if np.isfinite(sums[-1]) else np.inf, sums[:-1]
 
     def information(self, parameters: Array, observed: bool = False) -> Array:

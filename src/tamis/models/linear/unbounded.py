@@ -10,6 +10,7 @@ scores, distinguishes this case from an optimum.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,15 +170,15 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
         return None
     flat = objective.flat_parameters()
     least, largest = rows.target_range
-    if flat.all() and least == largest == 0 and rows.total(_BoundLoss(response, at)).proves_fall:
+    if flat.all() and least == largest == 0 and rows.total(partial(_bound_loss, response, at)).proves_fall:
         return np.arange(rows.design.columns)
     if not is_full or not flat.any() or least > 0:
         return None
     for step, has_length in _generate_steps(objective, at):
         move = np.where(flat, step, 0.0)
-        longest = rows.total(_FindLongestChange(move)).length
+        longest = rows.total(partial(_find_longest_change, move)).length
         is_long = longest > (_LONG_STEP if has_length else 0.0)
-        if is_long and rows.total(_FollowFall(response, at, move, longest)).is_endless:
+        if is_long and rows.total(partial(_follow_fall, response, at, move, longest)).is_endless:
             _, extent = objective.design.find_reach_and_extent()
             parts = (np.abs(move) * extent)[: objective.design.columns]
             return np.flatnonzero(parts > _MIN_PART * parts.max(initial=0.0))
@@ -224,17 +225,10 @@ class _LossBounds:
         return self.log_loss < self.least
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _BoundLoss:
-    """Rows → their loss at a point, and the bound on the loss."""
-
-    response: Response
-    at: Array
-
-    def __call__(self, rows: LinearRows) -> _LossBounds:
-        scores = rows.scores(self.at)
-        bounds = self.response.bound_vanishing_loss(scores, rows.targets, rows.weights, rows.offsets)
-        return _LossBounds(*bounds)
+def _bound_loss(response: Response, at: Array, rows: LinearRows) -> _LossBounds:
+    """Return the loss of rows at a point, and the bound on the loss of all rows."""
+    scores = rows.scores(at)
+    return _LossBounds(*response.bound_vanishing_loss(scores, rows.targets, rows.weights, rows.offsets))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,14 +244,9 @@ class _Length:
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _FindLongestChange:
-    """Rows → the largest change of a score that a change of the parameters makes."""
-
-    move: Array  # (D,)
-
-    def __call__(self, rows: LinearRows) -> _Length:
-        return _Length(float(np.abs(rows.design.scores(self.move)).max(initial=0.0)))
+def _find_longest_change(move: Array, rows: LinearRows) -> _Length:
+    """Return the largest change of a score of these rows that a change of the parameters makes."""
+    return _Length(float(np.abs(rows.design.scores(move)).max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,26 +269,21 @@ class _Fall:
         return bool(not self.rises and self.derivatives[0] < 0 and self.derivatives.max() <= 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _FollowFall:
-    """Rows → whether scores rise, and the derivatives of the loss, along a direction from a point."""
+def _follow_fall(response: Response, at: Array, move: Array, longest: float, rows: LinearRows) -> _Fall:
+    """Return whether scores rise, and the derivatives of the loss, along a direction from a point (D,).
 
-    response: Response
-    at: Array  # (D,): the point
-    move: Array  # (D,): the direction
-    longest: float  # the largest change of a score that the move makes
-
-    def __call__(self, rows: LinearRows) -> _Fall:
-        changes = rows.design.scores(self.move) / self.longest
-        changing = np.abs(changes) > _CONSTANT
-        changes = changes[changing]
-        if (changes > 0).any():
-            return _Fall(rises=True, derivatives=np.zeros(len(_DISTANCES)))
-        scores, targets = rows.scores(self.at)[changing], rows.targets[changing]
-        weights = np.ones(len(scores)) if rows.weights is None else rows.weights[changing]
-        with np.errstate(over="ignore"):
-            derivatives = [
-                (weights * changes) @ self.response.loss(scores + distance * changes, targets)[1]
-                for distance in _DISTANCES
-            ]
-        return _Fall(rises=False, derivatives=np.array(derivatives))
+    `move` (D,) is the direction, and `longest` the largest change of a score that it makes.
+    """
+    changes = rows.design.scores(move) / longest
+    is_changing = np.abs(changes) > _CONSTANT
+    changes = changes[is_changing]
+    if (changes > 0).any():
+        return _Fall(rises=True, derivatives=np.zeros(len(_DISTANCES)))
+    scores, targets = rows.scores(at)[is_changing], rows.targets[is_changing]
+    weights = np.ones(len(scores)) if rows.weights is None else rows.weights[is_changing]
+    with np.errstate(over="ignore"):
+        derivatives = [
+            (weights * changes) @ response.loss(scores + distance * changes, targets)[1]
+            for distance in _DISTANCES
+        ]
+    return _Fall(rises=False, derivatives=np.array(derivatives))
