@@ -123,7 +123,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         except _RefusedError as refusal:
             raise ValueError(f"got {path}, {refusal}") from None
         except (*_PARSE_ERRORS, OSError) as problem:
-            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a forged offset
+            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # EINVAL: a forged offset
                 raise
             raise ValueError(f"got {path}, {_make_refusal(' '.join(str(problem).split()))}") from None
 
@@ -304,7 +304,7 @@ def _read_array(
     declared_bytes = len(header) + prod(shape) * kind.itemsize
     if declared_bytes != member.file_size:
         raise _make_refusal(f"{member.filename!r} has {member.file_size} bytes and declares {declared_bytes}")
-    # The check above does not limit the other axes of an empty array.
+    # If one axis has the length 0, the number of bytes does not limit the others.
     if 0 in shape and prod(length for length in shape if length) > size:
         raise _make_refusal(f"{member.filename!r} is larger than the file")
     raw = _read_member(archive, member)

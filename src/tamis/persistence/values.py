@@ -49,9 +49,11 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
     NormalInverseGamma: ("location", "strength", "shape", "scale", "keys"),
     NormalInverseWishart: ("location", "strength", "freedom", "scale", "keys"),
 }
+# One member of each family, by the tag of the family.
 _MEMBERS: dict[str, Any] = {f"family {name}": member for name, member in FAMILIES.items()}
 _PARAMETERS |= {type(member): tuple(one.name for one in fields(member)) for member in _MEMBERS.values()}
 _ROUNDED = "rounded"  # a field of Moments and Gram, not written if it is None, and missing in older files
+# The tag of each type, and the type of each tag.
 _TAGS = {kind: kind.__name__ for kind in _PARAMETERS} | {type(one): tag for tag, one in _MEMBERS.items()}
 _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 

@@ -102,8 +102,8 @@ def _make_generic_nodes(member: Family) -> Nodes:
 
 def _make_count_nodes(points: Array, member: Family) -> Nodes:
     """Return the same points for every member of the batch, each of weight 1."""
-    one = (1,) * len(member.batch)
-    return Nodes(points.reshape(len(points), *one, *points.shape[1:]), np.ones((len(points), *one)))
+    batch = (1,) * len(member.batch)
+    return Nodes(points.reshape(len(points), *batch, *points.shape[1:]), np.ones((len(points), *batch)))
 
 
 @nodes.register
@@ -279,10 +279,10 @@ def the_density_is_that_of_an_exponential_family(member: Family) -> None:
     x = nodes(member).points
     derived, direct = Family.log_density(member, x), member.log_density(x)
     size = (np.abs(member.natural) * np.abs(member.sufficient(x))).sum(axis=-1) + np.abs(derived)
-    possible = np.broadcast_to(np.isfinite(member.log_base(x)), direct.shape)
-    assert np.isneginf(direct[~possible]).all(), "p(x) is above 0 where h(x) is 0"
+    is_possible = np.broadcast_to(np.isfinite(member.log_base(x)), direct.shape)
+    assert np.isneginf(direct[~is_possible]).all(), "p(x) is above 0 where h(x) is 0"
     _assert_close(
-        "log p, log h + η·T − A", direct[possible], derived[possible], 1e-3 * (1.0 + size[possible])
+        "log p, log h + η·T − A", direct[is_possible], derived[is_possible], 1e-3 * (1.0 + size[is_possible])
     )
 
 
@@ -319,8 +319,8 @@ def divergence_is_the_expected_log_ratio(member: Family, rng: np.random.Generato
     same = member.kl(member)
     assert ((same >= 0) & (same < 1e-24)).all(), f"KL(p ‖ p) is {same}, expected 0, or roundings squared"
     x = nodes(member).points
-    possible = np.isfinite(member.log_density(x))
-    p, q = (np.where(possible, each.log_density(x), 0.0) for each in (member, other))
+    is_possible = np.isfinite(member.log_density(x))
+    p, q = (np.where(is_possible, each.log_density(x), 0.0) for each in (member, other))
     _assert_close("KL(p ‖ q), E[log p − log q]", kl, _expect(member, (p - q)[..., None])[..., 0])
     size = np.abs(member.natural * member.mean_parameters).sum(axis=-1)
     _assert_close(
@@ -356,7 +356,7 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
     assert x.shape == shape, f"draws of shape {x.shape}, expected {shape}"
     assert member.supports(x).all(), "a draw is outside the support"
     tests = 3 * s.size + 1  # at least the number of comparisons
-    gap = member.sufficient(x).mean(axis=0) - member.mean_parameters
+    difference_of_means = member.sufficient(x).mean(axis=0) - member.mean_parameters
     for i in range(eta.shape[-1]):
         for sign in (-1.0, 1.0):
             t = sign * 6.0 / np.sqrt(_DRAWS) * _choose_steps(member)[..., i]
@@ -364,9 +364,9 @@ def samples_have_the_right_moments(member: Family, rng: np.random.Generator) -> 
             growth = (
                 member.log_partition(tilted) - member.log_partition(eta) - t * member.mean_parameters[..., i]
             )
-            exponent = _DRAWS * (t * gap[..., i] - growth)
+            exponent = _DRAWS * (t * difference_of_means[..., i] - growth)
             assert (exponent < np.log(tests / FALSE_ALARM)).all(), (
-                f"the mean of T[{i}] is off by {gap[..., i]}"
+                f"the mean of T[{i}] is off by {difference_of_means[..., i]}"
             )
     density = np.broadcast_to(member.density(grid.points), (len(grid.points), *member.batch))
     peak = density.max(axis=0)

@@ -171,6 +171,6 @@ def _compute_sizes(values: Array) -> Array:
 def assert_close(what: str, left: Array, right: Array, size: Array) -> None:
     """Raise unless both are equal up to a small fraction of themselves and of the terms that they sum."""
     with np.errstate(invalid="ignore"):
-        apart = np.where(left == right, 0.0, np.abs(left - right))
+        difference = np.where(left == right, 0.0, np.abs(left - right))
     allowed = _CLOSE * (1.0 + np.abs(right)) + _ROUNDING * size
-    assert (apart <= allowed).all(), f"{what}: {left} and {right}, {np.max(apart)} apart"
+    assert (difference <= allowed).all(), f"{what}: {left} and {right}, {np.max(difference)} apart"

@@ -246,8 +246,8 @@ def list_parameters(prior: Prior) -> dict[str, Array]:
 
 def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None:
     """Raise unless both are equal within a tolerance, relative for large numbers and absolute for small."""
-    apart = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
-    assert (apart <= tolerance).all(), f"{what}: {left} is not {right}, {apart.max()} apart"
+    difference = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
+    assert (difference <= tolerance).all(), f"{what}: {left} is not {right}, {difference.max()} apart"
 
 
 def assert_same_prior(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
@@ -377,10 +377,10 @@ def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) ->
     for one, drawn in _list_marginals(predictive, predictive.sample(rng, _DRAWS)):
         for probability in (0.1, 0.5, 0.9):
             end = one.quantile(probability)
-            expected, share = one.cdf(end), (drawn <= end).mean(axis=0)
+            expected, fraction = one.cdf(end), (drawn <= end).mean(axis=0)
             deviation = np.sqrt(2.0 * _EXPONENT * expected * (1.0 - expected) / _DRAWS)
-            assert (np.abs(share - expected) <= deviation + _EXPONENT / (1.5 * _DRAWS)).all(), (
-                f"{share} of {_DRAWS} draws lie below {end}, and {expected} by the cdf of {one}"
+            assert (np.abs(fraction - expected) <= deviation + _EXPONENT / (1.5 * _DRAWS)).all(), (
+                f"{fraction} of {_DRAWS} draws lie below {end}, and {expected} by the cdf of {one}"
             )
 
 
@@ -429,7 +429,7 @@ def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
 def _assert_expectation(terms: Array, expected: Array, what: str) -> None:
     """Raise unless the mean over draws (n, …) is as expected, within six standard errors."""
     mean, error = terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(terms))
-    apart = np.abs(mean - expected)
-    assert (apart <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (
+    difference = np.abs(mean - expected)
+    assert (difference <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (
         f"{what} is {expected}, and {mean} ± {error} by {len(terms)} draws"
     )

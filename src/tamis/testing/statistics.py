@@ -178,8 +178,12 @@ def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance:
         2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
     )
     size = np.sqrt(squares) + np.sqrt(rounding)
-    apart = np.abs(left.scatter - right.scatter) / np.maximum(size[..., :, None] * size[..., None, :], 1e-300)
-    assert (apart <= tolerance).all(), f"scatter: {apart.max()} apart, in units of the standard deviations"
+    difference = np.abs(left.scatter - right.scatter) / np.maximum(
+        size[..., :, None] * size[..., None, :], 1e-300
+    )
+    assert (difference <= tolerance).all(), (
+        f"scatter: {difference.max()} apart, in units of the standard deviations"
+    )
 
 
 def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:

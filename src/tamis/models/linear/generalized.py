@@ -256,7 +256,7 @@ class FittedGeneralized(FittedLinear):
     null_deviance: float  # NaN if the rows were learned in parts
     log_likelihood: float  # NaN if the rows were learned in parts
 
-    def deviance_share(self, rows: LinearRows) -> float:
+    def compute_explained_deviance(self, rows: LinearRows) -> float:
         """Return D², the fraction of the null model's deviance that the model explains.
 
         If the null model's deviance is 0, D² is 1 if the model's is 0, too, and 0 otherwise.

@@ -95,7 +95,7 @@ class LinearRows:
         """Return the number of rows with a weight above 0."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights > 0))
 
-    def find_lightest_share(self) -> float:
+    def find_least_relative_weight(self) -> float:
         """Return the smallest weight above 0, divided by the total weight."""
         if self.weights is None:
             return 1.0 / len(self.design)

@@ -246,7 +246,7 @@ class ShardedRows(LinearRows):
     def count_with_weight(self) -> int:
         return self.survey.with_weight
 
-    def find_lightest_share(self) -> float:
+    def find_least_relative_weight(self) -> float:
         return self.survey.lightest / self.survey.weight
 
     def count_classes(self, classes: int) -> Array:

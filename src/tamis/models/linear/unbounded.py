@@ -21,21 +21,25 @@ from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import LinearRows, Objective
 from tamis.models.linear.responses import Response
 
-# If the comment on a limit begins with "of", the limit is relative to the quantity after it.
-_NO_INFORMATION = 1e-3  # of a row's information at score 0: with less, no row determines a direction
-_LITTLE_INFORMATION = 1e-2  # of a row's information at score 0: if every row has more, no score is large
-_MAX_LIGHT_WEIGHT = 1e-3  # of the mean weight: lighter rows may still be on the wrong side when steps end
-_BORDER = 1e-4  # of the largest margin: rows with a smaller margin lie on the separating plane
-_STRICT = 1e-12  # of the largest margin: a smaller margin is rounding
-_CONSTANT = 1e-5  # of the largest change of a score: a smaller change counts as none
-_NO_CURVATURE = 1e-13  # of the largest curvature: along a smaller one, the length of a step is rounding
-_ROUNDING = 1e-16  # of the largest curvature: the rounding error along a direction without curvature
+# Two fractions of a row's information at a score of 0. If no row has more than the first, the rows do not
+# determine a direction. If every row has more than the second, no score is large.
+_NO_INFORMATION, _LITTLE_INFORMATION = 1e-3, 1e-2
+# A row with less than this fraction of the mean weight may still be on the wrong side when steps end.
+_MAX_LIGHT_WEIGHT = 1e-3
+# Two fractions of the largest margin. A row whose margin is below the first, whatever its sign, lies on the
+# separating plane. A margin below the second is a rounding error.
+_BORDER, _STRICT = 1e-4, 1e-12
+_CONSTANT = 1e-5  # a score that changes by less than this fraction of the largest change counts as constant
+# Two fractions of the largest curvature. Along a direction with less than the first, the length of a step is
+# a rounding error. The second is about the rounding error of a curvature of 0.
+_NO_CURVATURE, _ROUNDING = 1e-13, 1e-16
 _FULL_SIZE = 1000  # number of parameters up to which any direction is searched; beyond, only single columns
 # A step that changes some score by more is long: near an optimum steps are far shorter, and without one they
 # change a score by ½ or more.
 _LONG_STEP = 0.1
 _MIN_PART = 0.1  # of the largest part that a column has in a direction: a column with less is not reported
-# The step lengths that are tried. The last one changes the slowest score by hundreds.
+# The step lengths that are tried, for which the largest change of a score is 1, 2, 4, …. The last one changes
+# even a score that just does not count as constant by hundreds.
 _DISTANCES = 2.0 ** np.arange(25)
 
 
@@ -131,7 +135,7 @@ def _find_directions(
     # The projection of the parameters on the directions along which rows have no information.
     direction = uninformed @ (uninformed.T @ (scale * at))
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
-        if values[0] > threshold * objective.rows.find_lightest_share():
+        if values[0] > threshold * objective.rows.find_least_relative_weight():
             return None
         direction = vectors[:, 0]
     parts = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
