@@ -289,10 +289,10 @@ def make_generalized_fit(
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
     log_likelihood = evidence = np.nan
     if not is_part:
-        # As in statsmodels, the log-likelihood of a normal response is at the most likely dispersion.
-        is_profiled = response.uses_likeliest_dispersion and isinstance(method, str)
-        profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
-        likelihoods = rows.total(partial(_sum_log_likelihoods, response, at, (profiled, dispersion)))
+        # As in statsmodels, the log-likelihood of a normal response is that at the most likely dispersion.
+        is_likeliest = response.uses_likeliest_dispersion and isinstance(method, str)
+        reported = max(deviance, 0.0) / rows.weight if is_likeliest else dispersion
+        likelihoods = rows.total(partial(_sum_log_likelihoods, response, at, (reported, dispersion)))
         log_likelihood, evidence = float(likelihoods[0]), _log_evidence(fit, likelihoods[1], dispersion)
     objective = Objective.of(rows, response, fit.prior)
     unbounded_columns = find_vanishing_columns(objective, at, fit.posterior.is_full)

@@ -36,17 +36,17 @@ Derivative = Literal["gradient", "hessian", "information"]
 FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # the fraction of the linear decrease that a step must achieve (Armijo's condition)
-# Where rounding hides the descent, a step is accepted only if the slope at its end is at most this fraction
-# of the downhill slope at its start, with the opposite sign.
+# Where rounding hides the descent, a step is accepted only if the objective rises at its end at most this
+# fraction as steeply as it falls at its start.
 _MAX_END_SLOPE = 0.9
 _MAX_REJECTIONS = 40  # after so many rejected steps along one direction, another direction is tried
-_ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
+_ROUNDING = 1e-14  # a smaller relative difference of two values of the objective is a rounding error
 _NEGLIGIBLE = 1e-18  # a decrement below this fraction of the objective cannot be reduced by further steps
 # Up to this number of parameters, a Hessian costs less than a further pass over rows in shards.
 _FEW_PARAMETERS = 128
-_SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
-_INDEFINITE = 1e-8  # a negative curvature below this fraction of the expected information is rounding
-_FORCING = 0.1  # largest relative residual at which conjugate gradients stop
+_SINGULAR = 1e-13  # a smaller eigenvalue of the Hessian, scaled to a unit diagonal, is a rounding error
+_INDEFINITE = 1e-8  # a negative curvature below this fraction of the expected information is a rounding error
+_MAX_RESIDUAL = 0.1  # the largest relative residual at which conjugate gradients may stop
 # Maximum number of iterations of conjugate gradients, each a product with the information.
 _MAX_PRODUCTS = 200
 # At a saddle point the decrement is below this fraction of the descent along negative curvature.
@@ -482,7 +482,7 @@ class TruncatedNewton(LineSearch):
         residual = -self.whitening.whiten_gradient(gradient)
         step, direction = np.zeros_like(residual), residual.copy()
         square = first_square = float(residual @ residual)
-        tolerance = min(_FORCING, first_square**0.5) ** 2 * first_square
+        tolerance = min(_MAX_RESIDUAL, first_square**0.5) ** 2 * first_square
         for _ in range(_MAX_PRODUCTS):
             if square <= tolerance:
                 break

@@ -9,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.families import stirling
-from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, SumRows, find_root
+from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, SumOverRows, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Steps of Newton's method that invert the trigamma function: four reach full precision for all variances from
@@ -71,7 +71,7 @@ class Poisson(_LogLink):
         if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         means = sum_rows(partial(self._sum_means, sizes.largest_offset))[0]
         return float(np.log(sizes.target_sum) - np.log(means)) - sizes.largest_offset
 
@@ -172,7 +172,7 @@ class Gaussian(_Normal):
     def link_function(self, mean: Array) -> Array:
         return mean
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         return float(sum_rows(self._sum_differences)[0]) / sizes.weight
 
     @staticmethod
@@ -214,7 +214,7 @@ class GaussianLog(_LogLink, _Normal):
                 "exponentials, set link='identity'"
             )
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         product, square = sum_rows(partial(self._sum_products, sizes.largest_offset)).tolist()
         return float(np.log(np.maximum(product, 0.0) / square)) - sizes.largest_offset
 
@@ -316,7 +316,7 @@ class GammaLog(_LogLink, _Positive):
         with np.errstate(over="ignore"):
             return np.asarray(targets * np.exp(-scores))
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         ratios = sum_rows(partial(self._sum_ratios, -sizes.smallest_offset))[0]
         return float(np.log(ratios / sizes.weight)) - sizes.smallest_offset
 

@@ -14,7 +14,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.models.linear.design import RowBlock
 
-# (rows, changes of their scores) → the changes of the derivatives of their losses
+# A function of rows and of changes of their scores, which returns the changes of their losses' derivatives.
 Operator = Callable[[slice, Array], Array]
 
 ALL_ZERO = (
@@ -36,9 +36,10 @@ class NullModelSizes:
     largest_offset: float
 
 
-RowSums = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
-# Calls such a function with the rows of each shard, and adds the results.
-SumRows = Callable[[RowSums], Array]
+# A function of the targets, weights and offsets of some rows, which returns sums over these rows.
+RowSums = Callable[[Array, Array, Array], Array]
+# A function that calls such a function with the rows of each shard, and adds the results.
+SumOverRows = Callable[[RowSums], Array]
 
 
 class Response(ABC):
@@ -211,7 +212,7 @@ class Response(ABC):
             )
             return self.find_null_intercept(sizes, lambda function: function(targets, w, offsets))
 
-    def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumRows") -> float:
+    def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumOverRows") -> float:
         """Return the maximum-likelihood intercept of the null model of rows with offsets.
 
         `sum_rows` calls its argument with the targets, weights and offsets of all rows, or of each shard, and
