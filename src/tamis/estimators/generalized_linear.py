@@ -442,7 +442,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """Return D²: the fraction of the deviance of an intercept-only model that this model explains."""
         fitted, table = self.state_.fit, self._read_next_table(X)
         rows, _ = self._build_rows(table, fitted.response, y, sample_weight, offset, exposure, fitted)
-        return fitted.deviance_share(rows)
+        return fitted.compute_explained_deviance(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
         """Compute how far each column moves the score, on the scale of the link; see `LinearExplanation`."""

@@ -38,27 +38,12 @@ from numpy.typing import NDArray
 Content = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
+# Types of arrays, as NumPy writes them.
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")  # of NumPy's times
-_TIMES = tuple(f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS)
-DTYPES = frozenset(  # as NumPy writes them
-    {
-        "|b1",
-        "|i1",
-        "|u1",
-        "<i2",
-        "<i4",
-        "<i8",
-        "<u2",
-        "<u4",
-        "<u8",
-        "<f2",
-        "<f4",
-        "<f8",
-        "<c8",
-        "<c16",
-        *_TIMES,
-    }
-)
+_TIMES = {f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS}  # M: points in time; m: durations
+_INTEGERS = {"|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8"}
+_FLOATS = {"<f2", "<f4", "<f8", "<c8", "<c16"}
+DTYPES = frozenset(_INTEGERS | _FLOATS | _TIMES)  # the types that arrays in a file may have
 
 _FORMAT = 1
 _MANIFEST, _SUFFIX = "manifest.json", ".npy"
@@ -138,7 +123,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Content, Arrays]:
         except _RefusedError as refusal:
             raise ValueError(f"got {path}, {refusal}") from None
         except (*_PARSE_ERRORS, OSError) as problem:
-            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # a forged offset
+            if isinstance(problem, OSError) and problem.errno != errno.EINVAL:  # EINVAL: a forged offset
                 raise
             raise ValueError(f"got {path}, {_make_refusal(' '.join(str(problem).split()))}") from None
 
@@ -319,7 +304,7 @@ def _read_array(
     declared_bytes = len(header) + prod(shape) * kind.itemsize
     if declared_bytes != member.file_size:
         raise _make_refusal(f"{member.filename!r} has {member.file_size} bytes and declares {declared_bytes}")
-    # The check above does not limit the other axes of an empty array.
+    # If one axis has the length 0, the number of bytes does not limit the others.
     if 0 in shape and prod(length for length in shape if length) > size:
         raise _make_refusal(f"{member.filename!r} is larger than the file")
     raw = _read_member(archive, member)

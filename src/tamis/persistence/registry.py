@@ -16,7 +16,9 @@ from tamis.persistence import archive, values
 from tamis.persistence.rules import Anything, DictOf, Rule, SequenceOf, Text, TupleOf, check
 
 _CONTENT_RULE = DictOf({"params": Anything(), "state": Anything()})  # unless `Entry.is_state_inline`
-_CLASS_KEY = "face"  # the manifest's key for the name of the class, also of a class that is no face
+# The key of the manifest (the JSON in a file) under which it has the name of the class. Most classes are
+# faces, which are scikit-learn estimators; this key is used for the others, too.
+_CLASS_KEY = "face"
 _PIPELINE = "Pipeline"
 _MAX_REASON = 300  # characters of an error that are shown: it may quote long content of a file
 

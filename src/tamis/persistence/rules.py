@@ -8,6 +8,9 @@ which bounds how much memory a number in the file can make a model allocate.
 
     DictOf({"users": KeysOf("users"), "factors": Numbers("f8", "users", "rank")})
 
+is the rule of a dict with one entry per user in "users" and one row per user in "factors", an array of
+float64 ("f8") with any number of columns.
+
 `tamis.estimators.saved` declares the rules of every model that can be saved. `tamis_mail.schema` does the
 same for stores of the mail filter. They share no code: its rules are about columns in SQLite and settings in
 text, and it must not import NumPy, while nearly all rules here are about NumPy arrays.
@@ -32,17 +35,17 @@ class Rule(Protocol):
     """A condition on a value."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        """Raise a ValueError that names the field if the value violates the rule.
+        """Raise a ValueError if the value violates the rule.
 
-        `place` names the value in messages. `sizes` has the sizes that are known by name; those that the
-        value defines are added to it.
+        `place` names the value in messages, such as "model.factors". `sizes` has the sizes that are known by
+        name; those that the value defines are added to it.
         """
 
 
 def check(rule: Rule, value: Any, place: str, file_bytes: int) -> Sizes:
     """Return the sizes of the value; raise a ValueError if it violates the rule.
 
-    `place` names the value in error messages. `file_bytes` is the length of the file.
+    `place` names the value in messages. `file_bytes` is the length of the file.
 
     >>> check(Numbers("f8", "rows", 2), np.zeros((3, 2)), "mean", 1000)
     {'bytes': 1000, 'rows': 3}
@@ -56,27 +59,17 @@ def check(rule: Rule, value: Any, place: str, file_bytes: int) -> Sizes:
     return sizes
 
 
-@dataclass(frozen=True)
 class Numbers:
-    """An array of one of some types and of this shape, whose values are in a range."""
+    """An array of one of some types and of this shape, whose values are in a range.
 
-    kinds: str  # types as NumPy abbreviates them, such as "f8", or "f8 f4"
-    shape: tuple[Size, ...]
-    finite: bool  # whether floats must be finite
-    least: Bound
-    below: Bound  # all values must be less
+    `kinds` are types as NumPy abbreviates them, such as "f8", or "f8 f4". If `finite`, floats must be finite.
+    All values must be at least `least`, and less than `below`.
+    """
 
     def __init__(
         self, kinds: str, *shape: Size, finite: bool = True, least: Bound = None, below: Bound = None
     ) -> None:
-        for name, given in (
-            ("kinds", kinds),
-            ("shape", shape),
-            ("finite", finite),
-            ("least", least),
-            ("below", below),
-        ):
-            object.__setattr__(self, name, given)
+        self.kinds, self.shape, self.finite, self.least, self.below = kinds, shape, finite, least, below
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         if type(value) is not np.ndarray or value.dtype.str[1:] not in self.kinds.split():
@@ -173,7 +166,7 @@ class KeysOf:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of this type, with sums of these shapes, whose fields in `traits` have these values."""
+    """A statistic of this type, with sums of these shapes, whose fields in `traits` have the values there."""
 
     kind: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
@@ -200,20 +193,17 @@ class Statistic:
 
 @dataclass(frozen=True)
 class Anything:
-    """Any value, for what the model checks itself."""
+    """Any value; the model checks it."""
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         """Accept the value."""
 
 
-@dataclass(frozen=True)
 class Either:
-    """A value that satisfies one of several rules; the first that fits is used."""
-
-    rules: tuple[Rule, ...]
+    """A value that satisfies one of several rules; the first that it satisfies is used."""
 
     def __init__(self, *rules: Rule) -> None:
-        object.__setattr__(self, "rules", rules)
+        self.rules = rules
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
         for rule in self.rules[:-1]:
@@ -298,9 +288,10 @@ class DictOf:
 
 @dataclass(frozen=True)
 class Also:
-    """A rule, and a function of value and sizes that describes another fault of the value, or returns None.
+    """A value that satisfies a rule, and of which `find_fault` finds no fault, given the sizes.
 
-    The description follows the name of the value in the message, such as "has two classes of one name".
+    `find_fault` returns None, or a description of a fault such as "has two classes of one name", which
+    follows the name of the value in the message.
     """
 
     rule: Rule
@@ -329,6 +320,7 @@ def _match_shape(shape: tuple[int, ...], expected: tuple[Size, ...], place: str,
 
 
 def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Sizes) -> None:
+    """Raise unless the value is from `least` to `most`."""
     low, high = (None if bound is None else _resolve(bound, sizes) for bound in (least, most))
     if (low is not None and not value >= low) or (high is not None and not value <= high):
         shown = value if abs(value) < 2**64 else "far too large"
@@ -337,6 +329,7 @@ def _check_range(value: float, least: Bound, most: Bound, place: str, sizes: Siz
 
 
 def _resolve(bound: float | str, sizes: Sizes) -> float:
+    """Return the bound as a number: if it is the name of a size, this size."""
     return sizes[bound] if isinstance(bound, str) else bound
 
 

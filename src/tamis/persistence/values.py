@@ -28,7 +28,8 @@ from tamis.stats.consistency import refuse_inconsistent
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 
 _MAX_DEPTH = 64  # of nested values; a list that contains itself is deeper, and raises an error
-_LARGE_INTEGER = 1 << 63  # integers from here on are written in hexadecimal, which takes linear time
+# Integers of at least this magnitude are written in hexadecimal: reading many digits in base 10 is slow.
+_LARGE_INTEGER = 1 << 63
 # The errors that reading a tree which `pack` did not make can raise.
 _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
@@ -48,9 +49,11 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {
     NormalInverseGamma: ("location", "strength", "shape", "scale", "keys"),
     NormalInverseWishart: ("location", "strength", "freedom", "scale", "keys"),
 }
+# One member of each family, by the tag of the family.
 _MEMBERS: dict[str, Any] = {f"family {name}": member for name, member in FAMILIES.items()}
 _PARAMETERS |= {type(member): tuple(one.name for one in fields(member)) for member in _MEMBERS.values()}
 _ROUNDED = "rounded"  # a field of Moments and Gram, not written if it is None, and missing in older files
+# The tag of each type, and the type of each tag.
 _TAGS = {kind: kind.__name__ for kind in _PARAMETERS} | {type(one): tag for tag, one in _MEMBERS.items()}
 _KINDS = {tag: kind for kind, tag in _TAGS.items()}
 
@@ -215,7 +218,10 @@ def _pack_text(value: str) -> Tree:
 
 
 def _pack_datetime(value: datetime) -> Tree:
-    """Pack as [ISO text, fold, zone]; the zone is a name, an offset as in a timedelta, or None."""
+    """Pack as a list: the time in ISO format, its `fold`, and its zone.
+
+    The zone is its name, or its offset as the parts of a timedelta, or None.
+    """
     zone: Tree = None
     if isinstance(value.tzinfo, ZoneInfo) and value.tzinfo.key:
         zone = value.tzinfo.key
@@ -302,8 +308,8 @@ class _Reader:
         if any(type(side) is not int or side < 0 for side in shape) or prod(shape) != len(values):
             return _fail("an array of another size than its shape")  # type: ignore[no-any-return]
         array = np.empty(len(values), dtype=object)
-        for place, value in enumerate(values):  # one by one, because NumPy would read lists as rows
-            array[place] = value
+        for index, value in enumerate(values):  # one by one, because NumPy would read lists as rows
+            array[index] = value
         return _freeze(array.reshape(shape))
 
     def _make(self, kind: type, tree: Any, depth: int) -> Any:
@@ -348,12 +354,12 @@ def _freeze(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _expect(content: Any, kind: type) -> Any:
-    return (
-        content
-        if type(content) is kind
-        else _fail(f"a {type(content).__name__} in place of a {kind.__name__}")
-    )
+    """Return the content; raise if it is not of this type."""
+    if type(content) is not kind:
+        raise ValueError(f"a {type(content).__name__} in place of a {kind.__name__}")
+    return content
 
 
 def _fail(reason: str) -> Any:
+    """Raise a ValueError; the type of the result lets a conditional expression call this."""
     raise ValueError(reason)

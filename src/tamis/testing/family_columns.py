@@ -34,7 +34,7 @@ OBSERVED = Keys(("a", "b"))  # the classes that have rows
 CATEGORIES = 3
 
 _CLOSE = 1e-10  # tolerance, relative to results
-_ROUNDING = 1e-14  # relative to the largest terms, which nearly cancel where counts are large
+_ROUNDING = 1e-14  # tolerance, relative to the largest terms, which nearly cancel where counts are large
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +73,12 @@ def _columns(draw: st.DrawFn, values: Callable[[tuple[int, int]], SearchStrategy
     return LabelledColumns(rows, group, weights, responsibilities)
 
 
-def _integers(most: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
-    return lambda shape: hnp.arrays(np.float64, shape, elements=st.integers(0, most).map(float))
+def _integers(largest: int) -> Callable[[tuple[int, int]], SearchStrategy[Array]]:
+    return lambda shape: hnp.arrays(np.float64, shape, elements=st.integers(0, largest).map(float))
 
 
 def _counts(shape: tuple[int, int]) -> SearchStrategy[Array]:
-    return st.sampled_from([3, 100, 10**8]).flatmap(lambda most: _integers(most)(shape))
+    return st.sampled_from([3, 100, 10**8]).flatmap(lambda largest: _integers(largest)(shape))
 
 
 def _quarters(shape: tuple[int, int]) -> SearchStrategy[Array]:
@@ -135,11 +135,11 @@ FAMILY_FACES: tuple[FaceCase, ...] = tuple(
 
 
 def a_faster_block_is_the_block_of_any_family(
-    case: BlockCase, data: LabelledColumns, estimate: Any, alpha: float, shared: bool
+    case: BlockCase, data: LabelledColumns, estimate: Any, alpha: float, by_responsibilities: bool
 ) -> None:
     """Raise unless both blocks give the same scores, contrasts and log-evidence.
 
-    Rows are summed by their labels, or by responsibilities if `shared`.
+    Rows are summed by their labels or, with `by_responsibilities`, by these.
     """
     fast = case.make(estimate, alpha)
     any_family = FamilyColumns(family=case.family, estimate=estimate, alpha=alpha)
@@ -148,8 +148,11 @@ def a_faster_block_is_the_block_of_any_family(
     scores, contrasts, evidence = [], [], []
     for block in (fast, any_family):
         rows = block.encode(table)
-        by = Responsibilities(CLASSES, data.responsibilities) if shared else Labels(OBSERVED, data.group)
-        density = block.infer(block.observe(rows, by, None if shared else data.weights), CLASSES)
+        if by_responsibilities:
+            statistic = block.observe(rows, Responsibilities(CLASSES, data.responsibilities), None)
+        else:
+            statistic = block.observe(rows, Labels(OBSERVED, data.group), data.weights)
+        density = block.infer(statistic, CLASSES)
         scores.append(density.scores(rows))
         contrast = density.contrasts(rows, 0, 1)
         contrasts.append(np.asarray(contrast.terms).sum(axis=1) + contrast.rest)
@@ -160,7 +163,7 @@ def a_faster_block_is_the_block_of_any_family(
 
 
 def _compute_sizes(values: Array) -> Array:
-    """Return the size x log x of the terms of a log-density, which nearly cancel if x is near its mean."""
+    """Return x log x, about the size of the terms of log p(x), which nearly cancel if x is near its mean."""
     x = np.nan_to_num(np.abs(values), nan=0.0)
     return np.asarray(x * (1.0 + np.log1p(x.max(initial=0.0))))
 
@@ -168,6 +171,6 @@ def _compute_sizes(values: Array) -> Array:
 def assert_close(what: str, left: Array, right: Array, size: Array) -> None:
     """Raise unless both are equal up to a small fraction of themselves and of the terms that they sum."""
     with np.errstate(invalid="ignore"):
-        apart = np.where(left == right, 0.0, np.abs(left - right))
+        difference = np.where(left == right, 0.0, np.abs(left - right))
     allowed = _CLOSE * (1.0 + np.abs(right)) + _ROUNDING * size
-    assert (apart <= allowed).all(), f"{what}: {left} and {right}, {np.max(apart)} apart"
+    assert (difference <= allowed).all(), f"{what}: {left} and {right}, {np.max(difference)} apart"

@@ -84,13 +84,13 @@ def _split_randomly(rng: np.random.Generator, data: Sample) -> list[Sample]:
 
 
 def shards_leave_no_trace(case: LearningCase, rng: np.random.Generator) -> None:
-    """fit = partial_fit of any shards in any order, within the tolerance of the case."""
+    """fit of all rows = partial_fit of any shards in any order, within the tolerance of the case."""
     data = case.sample(rng)
     case.assert_alike(fit(case, data), learn_parts(case, _split_randomly(rng, data)), data.rows)
 
 
 def merging_is_learning(case: LearningCase, rng: np.random.Generator) -> None:
-    """fit = merge of models that each learned a shard, within the tolerance of the case."""
+    """fit of all rows = merge of models that each learned a shard, within the tolerance of the case."""
     data = case.sample(rng)
     first, *others = [learn_parts(case, [shard]) for shard in _split_randomly(rng, data)]
     case.assert_alike(fit(case, data), first.merge(*others), data.rows)
@@ -99,9 +99,9 @@ def merging_is_learning(case: LearningCase, rng: np.random.Generator) -> None:
 def an_engine_leaves_no_trace(
     case: LearningCase, rng: np.random.Generator, distribute: Callable[[list[Batch]], Any] = Batches
 ) -> None:
-    """fit = fit of shards in any order, wherever these are: `distribute` gives them to an engine.
+    """A model fitted to all rows = one fitted to shards in any order by an engine, within the tolerance.
 
-    One of the shards is empty.
+    `distribute` makes of batches the data that the engine reads. One of the shards is empty.
     """
     data = case.sample(rng)
     parts = [*_split_randomly(rng, data), data.take(np.arange(0))]
@@ -142,7 +142,7 @@ def _try_to_unlearn(model: Any, data: Sample) -> bool:
 
 
 def weight_is_repetition(case: LearningCase, rng: np.random.Generator) -> None:
-    """A row of weight 2 is that row twice, and one of weight 0 was never there."""
+    """A row of weight 2 has the effect of two equal rows, and a row of weight 0 has none."""
     data = case.sample(rng)
     times = rng.integers(0, 4, len(data))
     repeated = data.take(np.repeat(np.arange(len(data)), times))

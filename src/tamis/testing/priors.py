@@ -26,7 +26,7 @@ from tamis.testing.transforms import Transform
 
 _DRAWS = 4000
 _ERRORS = 6.0  # standard errors by which a mean over draws may differ from its expectation
-_NATS = 25.0  # a comparison fails by chance with probability 2 e^−25, which is 3e-11
+_EXPONENT = 25.0  # of Bernstein's inequality: chance fails a comparison with probability 2 e^−25, or 3e-11
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _moments(draw: st.DrawFn, batch: Shape, full: bool) -> Moments:
     columns = COLUMNS if full else (batch[0] if batch else 1)
     groups = batch[0] if full and batch else 1
     rows = draw(st.integers(1, 6)) * groups
-    # far from the prior's location a full scale matrix is nearly singular, and its determinant not precise
+    # Far from the prior's location a full scale matrix is nearly singular, and its determinant not precise.
     mean = draw(st.sampled_from([0.0, 10.0, -1e2] if full else [0.0, 10.0, -1e4]))
     values = mean + draw(_numbers((rows, columns), st.floats(-8.0, 8.0, width=16)))
     weights = draw(st.none() | _numbers((rows,), st.sampled_from([0.5, 1.0, 3.0])))
@@ -90,7 +90,7 @@ def _moments(draw: st.DrawFn, batch: Shape, full: bool) -> Moments:
 
 
 @st.composite
-def _wisharts(draw: st.DrawFn, batch: Shape) -> NormalInverseWishart:
+def _normal_inverse_wisharts(draw: st.DrawFn, batch: Shape) -> NormalInverseWishart:
     root = np.tril(draw(_numbers((*batch, COLUMNS, COLUMNS), st.floats(-2.0, 2.0))), -1)
     root = root + np.eye(COLUMNS) * draw(_positive((*batch, COLUMNS), 0.5, 3.0))[..., None]
     return NormalInverseWishart(
@@ -113,6 +113,11 @@ def _observe_vector(x: Array) -> Moments:
 
 def _observe_count(x: Array) -> Tally:
     return Tally.of(1.0, x[..., None])
+
+
+def _zero_log_base(x: Array) -> Array:
+    """The logarithm of a base measure of 1, for vectors (..., d)."""
+    return np.zeros(x.shape[:-1])
 
 
 def _read_sums(tally: Tally) -> tuple[Array, Array]:
@@ -139,14 +144,14 @@ def _exponential_log_likelihood(rate: Array, tally: Tally) -> Array:
     return np.asarray(special.xlogy(weight, rate) - total * rate)
 
 
-def _normal_log_likelihood(both: Any, data: Moments) -> Array:
-    (mean, variance), weight = both, data.weight.value
+def _normal_log_likelihood(parameters: Any, data: Moments) -> Array:
+    (mean, variance), weight = parameters, data.weight.value
     square = data.scatter + weight * np.square(data.mean - mean)
     return np.asarray(-0.5 * (weight * np.log(2.0 * np.pi * variance) + square / variance))
 
 
-def _vector_log_likelihood(both: Any, data: Moments) -> Array:
-    (mean, covariance), weight = both, data.weight.value
+def _vector_log_likelihood(parameters: Any, data: Moments) -> Array:
+    (mean, covariance), weight = parameters, data.weight.value
     factor, d = Cholesky.of(covariance), mean.shape[-1]
     scatter = np.broadcast_to(data.scatter, covariance.shape)
     square = np.trace(factor.solve(scatter), axis1=-2, axis2=-1) + weight * factor.quadratic(data.mean - mean)
@@ -155,59 +160,65 @@ def _vector_log_likelihood(both: Any, data: Moments) -> Array:
 
 def _make_beta_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Beta(a, b, likelihood), _positive(batch), _positive(batch))
-    density = _bernoulli_log_likelihood if likelihood == "bernoulli" else _geometric_log_likelihood
+    log_likelihood = _bernoulli_log_likelihood if likelihood == "bernoulli" else _geometric_log_likelihood
     transform = transforms.PROBABILITY
-    return PriorCase(name, Beta, priors, _tallies(batch), _observe_count, density, transform, batch=batch)
+    return PriorCase(
+        name, Beta, priors, _tallies(batch), _observe_count, log_likelihood, transform, batch=batch
+    )
 
 
 def _make_gamma_case(name: str, batch: Shape, likelihood: Any) -> PriorCase:
     priors = st.builds(lambda a, b: Gamma(a, b, likelihood), _positive(batch), _positive(batch))
-    density: Any = _exponential_log_likelihood
-    base: Any = np.zeros_like
+    log_likelihood: Any = _exponential_log_likelihood
+    log_base: Any = np.zeros_like
     if likelihood == "poisson":
-        density, base = _poisson_log_likelihood, lambda x: -special.gammaln(x + 1.0)
+        log_likelihood, log_base = _poisson_log_likelihood, lambda x: -special.gammaln(x + 1.0)
     transform = transforms.RATE
-    return PriorCase(name, Gamma, priors, _tallies(batch), _observe_count, density, transform, base, batch)
+    return PriorCase(
+        name, Gamma, priors, _tallies(batch), _observe_count, log_likelihood, transform, log_base, batch
+    )
 
 
 def _make_dirichlet_case(name: str, batch: Shape) -> PriorCase:
     priors = _positive((*batch, CATEGORIES)).map(Dirichlet)
-    density = lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1)  # noqa: E731
-    zero = lambda x: np.zeros(x.shape[:-1])  # noqa: E731
-    statistics, one = _tallies(batch, CATEGORIES), lambda x: Tally.of(1.0, x)
-    return PriorCase(name, Dirichlet, priors, statistics, one, density, transforms.PROBABILITIES, zero, batch)
+    return PriorCase(
+        name,
+        Dirichlet,
+        priors,
+        statistics=_tallies(batch, CATEGORIES),
+        observe=lambda x: Tally.of(1.0, x),
+        log_likelihood=lambda p, tally: special.xlogy(tally.total.value, p).sum(axis=-1),
+        transform=transforms.PROBABILITIES,
+        log_base=_zero_log_base,
+        batch=batch,
+    )
 
 
 def _make_normal_case(name: str, batch: Shape) -> PriorCase:
     location, positive = _numbers(batch, st.floats(-10.0, 10.0)), _positive(batch)
-    priors = st.builds(NormalInverseGamma, location, positive, positive, positive)
-    statistics = _moments(batch, full=False)
-    transform = transforms.MEAN_AND_VARIANCE
     return PriorCase(
         name,
         NormalInverseGamma,
-        priors,
-        statistics,
-        _observe_number,
-        _normal_log_likelihood,
-        transform,
+        priors=st.builds(NormalInverseGamma, location, positive, positive, positive),
+        statistics=_moments(batch, full=False),
+        observe=_observe_number,
+        log_likelihood=_normal_log_likelihood,
+        transform=transforms.MEAN_AND_VARIANCE,
         batch=batch,
     )
 
 
 def _make_vector_case(name: str, batch: Shape) -> PriorCase:
-    statistics, zero = _moments(batch, full=True), lambda x: np.zeros(x.shape[:-1])
-    transform = transforms.MEAN_AND_COVARIANCE
     return PriorCase(
         name,
         NormalInverseWishart,
-        _wisharts(batch),
-        statistics,
-        _observe_vector,
-        _vector_log_likelihood,
-        transform,
-        zero,
-        batch,
+        priors=_normal_inverse_wisharts(batch),
+        statistics=_moments(batch, full=True),
+        observe=_observe_vector,
+        log_likelihood=_vector_log_likelihood,
+        transform=transforms.MEAN_AND_COVARIANCE,
+        log_base=_zero_log_base,
+        batch=batch,
     )
 
 
@@ -235,8 +246,8 @@ def list_parameters(prior: Prior) -> dict[str, Array]:
 
 def assert_close(left: Array, right: Array, tolerance: float, what: str) -> None:
     """Raise unless both are equal within a tolerance, relative for large numbers and absolute for small."""
-    apart = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
-    assert (apart <= tolerance).all(), f"{what}: {left} is not {right}, {apart.max()} apart"
+    difference = np.abs(left - right) / (1.0 + np.maximum(np.abs(left), np.abs(right)))
+    assert (difference <= tolerance).all(), f"{what}: {left} is not {right}, {difference.max()} apart"
 
 
 def assert_same_prior(left: Prior, right: Prior, tolerance: float = 0.0) -> None:
@@ -366,10 +377,10 @@ def draws_are_those_of_the_predictive(prior: Prior, rng: np.random.Generator) ->
     for one, drawn in _list_marginals(predictive, predictive.sample(rng, _DRAWS)):
         for probability in (0.1, 0.5, 0.9):
             end = one.quantile(probability)
-            expected, share = one.cdf(end), (drawn <= end).mean(axis=0)
-            error = np.sqrt(2.0 * _NATS * expected * (1.0 - expected) / _DRAWS) + _NATS / (1.5 * _DRAWS)
-            assert (np.abs(share - expected) <= error).all(), (
-                f"{share} of {_DRAWS} draws lie below {end}, and {expected} by the cdf of {one}"
+            expected, fraction = one.cdf(end), (drawn <= end).mean(axis=0)
+            deviation = np.sqrt(2.0 * _EXPONENT * expected * (1.0 - expected) / _DRAWS)
+            assert (np.abs(fraction - expected) <= deviation + _EXPONENT / (1.5 * _DRAWS)).all(), (
+                f"{fraction} of {_DRAWS} draws lie below {end}, and {expected} by the cdf of {one}"
             )
 
 
@@ -418,7 +429,7 @@ def a_prior_is_a_statistic(prior: Any, a: Any) -> None:
 def _assert_expectation(terms: Array, expected: Array, what: str) -> None:
     """Raise unless the mean over draws (n, …) is as expected, within six standard errors."""
     mean, error = terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(terms))
-    apart = np.abs(mean - expected)
-    assert (apart <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (
+    difference = np.abs(mean - expected)
+    assert (difference <= _ERRORS * error + 1e-9 * (1.0 + np.abs(expected))).all(), (
         f"{what} is {expected}, and {mean} ± {error} by {len(terms)} draws"
     )

@@ -51,7 +51,7 @@ class RegressionCase:
 
     name: str
     make: Callable[[], Any]
-    targets: int = 0  # 0: y has one dimension
+    targets: int = 0  # the number of targets; 0 if y has one dimension
     fixed: Callable[[Any], Any] | None = None
     tolerance: float = 1e-8
 

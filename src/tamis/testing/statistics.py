@@ -84,19 +84,19 @@ def samples(draw: st.DrawFn, counts: bool = False, weighted: bool = True, most: 
     return Sample(values, weights, labels)
 
 
-def _tally(sample: Sample) -> Tally:
+def _observe_tally(sample: Sample) -> Tally:
     return Tally.observe(sample.values, sample.weights, sample.labels)
 
 
-def _count(sample: Sample) -> Tally:
+def _count_categories(sample: Sample) -> Tally:
     return Tally.count(sample.values[:, 0], sample.weights, sample.labels)
 
 
-def _moments(form: Any, exact: bool = False) -> Callable[[Sample], Moments]:
+def _observe_moments(form: Any, exact: bool = False) -> Callable[[Sample], Moments]:
     return lambda s: Moments.observe(s.values, s.weights, s.labels, form=form, exact=exact)
 
 
-def _gram(exact: bool) -> Callable[[Sample], Gram]:
+def _observe_gram(exact: bool) -> Callable[[Sample], Gram]:
     return lambda s: Gram.observe(s.values[:, :-1], s.values[:, -1], s.weights, s.labels, exact=exact)
 
 
@@ -107,24 +107,23 @@ def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
     """
 
     def repeat(sample: Sample) -> Sample:
-        index = np.arange(40) % len(sample)
-        more = sample.take(index.tolist())
-        values = np.where(np.abs(more.values) < 1e-60, 0.0, more.values)
-        return Sample(values * (1.0 + 2.0**-20 * np.arange(40)[:, None]), more.weights, more.labels)
+        rows = sample.take((np.arange(40) % len(sample)).tolist())
+        values = np.where(np.abs(rows.values) < 1e-60, 0.0, rows.values)
+        return Sample(values * (1.0 + 2.0**-20 * np.arange(40)[:, None]), rows.weights, rows.labels)
 
     return strategy.map(repeat)
 
 
 STATISTICS: tuple[StatisticCase, ...] = (
-    StatisticCase("Tally of counts", Tally, _tally, samples(counts=True)),
-    StatisticCase("Tally of numbers", Tally, _tally, samples()),
-    StatisticCase("Tally of categories", Tally, _count, samples(counts=True)),
-    StatisticCase("diagonal Moments", Moments, _moments("diagonal"), samples()),
-    StatisticCase("first Moments", Moments, _moments("none"), samples()),
-    StatisticCase("full Moments", Moments, _moments("full"), _repeat_rows(samples()), 1e-12),
-    StatisticCase("exact full Moments", Moments, _moments("full", exact=True), _repeat_rows(samples())),
-    StatisticCase("Gram", Gram, _gram(exact=False), _repeat_rows(samples()), 1e-12),
-    StatisticCase("exact Gram", Gram, _gram(exact=True), _repeat_rows(samples())),
+    StatisticCase("Tally of counts", Tally, _observe_tally, samples(counts=True)),
+    StatisticCase("Tally of numbers", Tally, _observe_tally, samples()),
+    StatisticCase("Tally of categories", Tally, _count_categories, samples(counts=True)),
+    StatisticCase("diagonal Moments", Moments, _observe_moments("diagonal"), samples()),
+    StatisticCase("first Moments", Moments, _observe_moments("none"), samples()),
+    StatisticCase("full Moments", Moments, _observe_moments("full"), _repeat_rows(samples()), 1e-12),
+    StatisticCase("exact full Moments", Moments, _observe_moments("full", True), _repeat_rows(samples())),
+    StatisticCase("Gram", Gram, _observe_gram(exact=False), _repeat_rows(samples()), 1e-12),
+    StatisticCase("exact Gram", Gram, _observe_gram(exact=True), _repeat_rows(samples())),
 )
 
 
@@ -173,13 +172,18 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
 
 def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance: float) -> None:
     """Raise unless the scatter about the mean agrees as well, which large means hide in sums about zero."""
-    variation = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
+    squares = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
+    # How much squares about the mean change if the mean is rounded to float64.
     rounding = (
         2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
     )
-    size = np.sqrt(variation) + np.sqrt(rounding)
-    apart = np.abs(left.scatter - right.scatter) / np.maximum(size[..., :, None] * size[..., None, :], 1e-300)
-    assert (apart <= tolerance).all(), f"scatter: {apart.max()} apart, in units of the standard deviations"
+    size = np.sqrt(squares) + np.sqrt(rounding)
+    difference = np.abs(left.scatter - right.scatter) / np.maximum(
+        size[..., :, None] * size[..., None, :], 1e-300
+    )
+    assert (difference <= tolerance).all(), (
+        f"scatter: {difference.max()} apart, in units of the standard deviations"
+    )
 
 
 def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:
@@ -238,6 +242,6 @@ def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[in
 
 
 def it_survives_a_journey(a: Sums) -> None:
-    """A statistic that was pickled and unpickled, or converted to an Arrow table and back, is equal."""
+    """A statistic equals its copy that was pickled and unpickled, or made an Arrow table and read back."""
     assert_same(pickle.loads(pickle.dumps(a)), a)
     assert_same(type(a).from_arrow(a.to_arrow()), a)

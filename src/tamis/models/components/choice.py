@@ -32,7 +32,7 @@ def score_by_evidence(variances: Array, weight: float) -> Array:
     prior = -k * np.log(2.0) + np.cumsum(gammaln(0.5 * dimensions) - 0.5 * dimensions * np.log(np.pi))
     with np.errstate(divide="ignore", invalid="ignore"):
         likelihood = -0.5 * weight * (np.cumsum(np.log(variances))[:-1] + (d - k) * np.log(noise))
-        # (d, d), of which the elements i < j are used
+        # Matrices (d, d), of which the elements (i, j) with i < j are used.
         differences = np.log(variances[:, None] - variances)
         inverse_differences = np.log(1.0 / variances - 1.0 / variances[:, None])
         upper = np.triu(np.ones((d, d), dtype=np.bool_), 1)
@@ -115,16 +115,16 @@ def _score_fold(others: Moments, fold: Moments, span: Array | None) -> Array:
         vectors = np.concatenate([vectors, complete_basis(vectors) if len(order) else np.eye(d)], axis=1)
     variances = np.zeros(d)
     variances[: len(order)] = values[order] / freedom
-    along = np.maximum(np.einsum("dk,dk->k", held_out @ vectors, vectors), 0.0)
+    squares = np.maximum(np.einsum("dk,dk->k", held_out @ vectors, vectors), 0.0)  # along each direction
     if d == 1:
-        noise, outside, counts = np.ones(1), np.zeros(1), np.arange(1, 2)
+        noise, squared_errors, counts = np.ones(1), np.zeros(1), np.arange(1, 2)
     else:
         counts = np.arange(1, d)
         noise = np.cumsum(variances[::-1])[::-1][1:] / (d - counts)
-        outside = np.cumsum(along[::-1])[::-1][1:]
+        squared_errors = np.cumsum(squares[::-1])[::-1][1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         log_scale = d * np.log(2.0 * np.pi) + np.cumsum(np.log(variances))[counts - 1]
         log_scale += (d - counts) * np.log(noise)
-        squares = np.cumsum(along / variances)[counts - 1] + outside / noise
-        scores = -0.5 * (weight * log_scale + squares)
+        distances = np.cumsum(squares / variances)[counts - 1] + squared_errors / noise
+        scores = -0.5 * (weight * log_scale + distances)
     return np.where(np.isfinite(scores), scores, -np.inf)  # without variance there is no density

@@ -27,9 +27,8 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 _MIN_RELATIVE_VARIANCE = 1e-10  # the least variance over the mean variance: a density needs one above zero
 # With noise above this part of the largest variance, K × K matrices are as accurate as d × d matrices.
 _MIN_RELATIVE_NOISE = 1e-6
-
 _CELLS = 1 << 18  # array elements (2 MB) of the rows whose patterns are solved together
-_SINGLE_COST = 2e6  # multiplications that take as long as solving one pattern by itself: about 0.2 ms
+_SINGLE_COST = 2e6  # multiplications that take as long as solving for one pattern by itself: about 0.2 ms
 
 
 def has_gaps(table: Table) -> bool:
@@ -206,7 +205,7 @@ def impute(x: Array, components: Components) -> Array:
 
 def log_densities_with_gaps(x: Array, components: Components) -> Array:
     """log p of the observed values of each row (n,)."""
-    components.refuse_flat()
+    components.refuse_degenerate()
     densities, gaps = np.zeros(len(x)), Gaps.of(x)  # a row without any value has the density 1
     is_complete = ~np.isnan(x).any(axis=1)
     densities[is_complete] = components.log_densities(x[is_complete])
@@ -277,8 +276,9 @@ class _Density:
         x, (k, d) = gaps.x[gaps.rows[part]], self.factors.shape
         first, last = gaps.pattern[part][[0, -1]].tolist()
         pattern, masks = gaps.pattern[part] - first, gaps.masks[first : last + 1]
-        pairs = (self.factors[:, None] * self.factors).reshape(k * k, d)
-        inner = (masks @ pairs.T).reshape(-1, k, k) + self.noise * np.eye(k)
+        products = (self.factors[:, None] * self.factors).reshape(k * k, d)
+        # Of each pattern: the posterior precision of a row's codes, times the noise.
+        inner = (masks @ products.T).reshape(-1, k, k) + self.noise * np.eye(k)
         factor = Cholesky.of(inner, "posterior precision of the codes")
         inverse_factors = factor.inverse_factor()
         is_missing = np.isnan(x)
@@ -304,11 +304,11 @@ class _Density:
             k, m = missing_factors.shape
             inner = observed_factors @ observed_factors.T + self.noise * np.eye(k)
             factor = Cholesky.of(inner, "posterior precision of the codes")
-            along = centred @ observed_factors.T
-            codes = factor.solve(along.T).T
+            projections = centred @ observed_factors.T
+            codes = factor.solve(projections.T).T
             mean = codes @ missing_factors
             covariance = self.noise * (np.eye(m) + missing_factors.T @ factor.solve(missing_factors))
-            squares = (np.square(centred).sum(axis=1) - (along * codes).sum(axis=1)) / self.noise
+            squares = (np.square(centred).sum(axis=1) - (projections * codes).sum(axis=1)) / self.noise
             log_scale = float(factor.log_determinant()) + (centred.shape[1] - k) * float(np.log(self.noise))
         else:
             block = self.covariance[np.ix_(observed, observed)]

@@ -43,7 +43,7 @@ class HeldOutRows:
 def cross_validate(
     model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
-    """Score each fold of rows (n, d) by the model of all other folds, from all moments minus its own.
+    """Score each fold of rows (n, d) by the model of all other folds, whose moments are all minus the fold's.
 
     Densities are NaN where a model has a direction without variance.
     """
@@ -69,10 +69,10 @@ def cross_validate(
                 parts - observe_table(table, model.exact, weights, rows=fold_rows, cells=_CELLS)
             )
         for rows, x in table.dense_runs(_CELLS, fold_rows):
-            along, errors[rows] = components.squares(x)
-            densities[rows] = (
-                np.nan if components.is_flat else components.log_densities_from_squares(along, errors[rows])
-            )
-            spread[rows] = along.sum(axis=1) + errors[rows]
+            squared_codes, errors[rows] = components.compute_squares(x)
+            densities[rows] = np.nan
+            if not components.is_degenerate:
+                densities[rows] = components.log_densities_from_squares(squared_codes, errors[rows])
+            spread[rows] = squared_codes.sum(axis=1) + errors[rows]
         counts[fold_rows] = components.count
     return HeldOutRows(densities, errors, spread, counts, fold, weights)

@@ -29,14 +29,14 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 # bits are lost.
 _MAX_MEAN_RATIO = 16.0
 _MIN_DIFFERENCE = 1e-4  # a difference of two sums below this part of them has lost too many digits
-_MANY_COLUMNS = 300  # with more, computing a tenth of the directions or fewer takes half the time of all
+_MANY_COLUMNS = 300  # with more, a tenth of the directions, or fewer, takes half the time of all of them
 _CELLS = 1 << 18  # array elements (2 MB) of the rows that are centred at a time
 # Array elements (64 MB) of the sparse rows that are made dense at a time: 5,000 rows of 1,600 columns.
 _DENSE_CELLS = 1 << 23
-# After rows were forgotten, the squares of a column are mostly rounding error if they are below
-# _MIN_REMAINDER of the squares that were rounded (fewer than six digits are left), and these are above
-# _MAX_ROUNDED times the largest remaining squares of any column (rounding exceeds 1e-10 of the largest
-# variance).
+# After rows were forgotten, the squares of a column are refused as mostly rounding errors if two conditions
+# hold: they are below _MIN_REMAINDER times the squares that were rounded, so that fewer than six digits are
+# left; and the rounded squares are above _MAX_ROUNDED times the largest remaining squares of any column, so
+# that rounding errors exceed 1e-10 of the largest variance.
 _MIN_REMAINDER, _MAX_ROUNDED = 1e-10, 1e5
 
 
@@ -91,44 +91,44 @@ class Components:
 
     def log_densities(self, x: Array) -> Array:
         """log p(x) of rows (n, d) under the Gaussian (n,)."""
-        self.refuse_flat()
-        return self.log_densities_from_squares(*self.squares(x))
+        self.refuse_degenerate()
+        return self.log_densities_from_squares(*self.compute_squares(x))
 
-    def log_densities_from_squares(self, along: Array, outside: Array) -> Array:
-        """log p(x) of rows (n,), from the two arrays that `squares` returns."""
-        distances = along @ (1.0 / self.variances)
+    def log_densities_from_squares(self, squared_codes: Array, squared_errors: Array) -> Array:
+        """log p(x) of rows (n,), from the two arrays that `compute_squares` returns."""
+        distances = squared_codes @ (1.0 / self.variances)
         if self.count < len(self.mean):
-            distances += outside / self.noise
+            distances += squared_errors / self.noise
         return np.asarray(-0.5 * (distances + self._log_scale()))
 
-    def squares(self, x: Array) -> tuple[Array, Array]:
+    def compute_squares(self, x: Array) -> tuple[Array, Array]:
         """The squared codes (n, K) of rows (n, d), and their squared errors ‖x − reconstruction‖² (n,)."""
-        along, outside = np.empty((len(x), self.count)), np.empty(len(x))
+        squared_codes, squared_errors = np.empty((len(x), self.count)), np.empty(len(x))
         for rows in runs(len(x), len(self.mean), _CELLS):
             residuals = x[rows] - self.mean
             codes = residuals @ self.directions.T
             residuals -= codes @ self.directions
-            outside[rows] = np.einsum("ij,ij->i", residuals, residuals)
-            np.square(codes, out=along[rows])
-        return along, outside
+            squared_errors[rows] = np.einsum("ij,ij->i", residuals, residuals)
+            np.square(codes, out=squared_codes[rows])
+        return squared_codes, squared_errors
 
     def log_likelihood(self, statistic: Moments) -> float:
         """Σ w log p(x) of the rows that were summed in a statistic, from its sums alone."""
-        self.refuse_flat()
+        self.refuse_degenerate()
         weight = float(statistic.weight.value)
         shift = statistic.mean - self.mean
         scatter = statistic.scatter + weight * shift[:, None] * shift
-        along = np.einsum("kd,kd->k", self.directions @ scatter, self.directions)
-        squares = float(along @ (1.0 / self.variances))
+        squared_codes = np.einsum("kd,kd->k", self.directions @ scatter, self.directions)
+        distances = float(squared_codes @ (1.0 / self.variances))
         if self.count < len(self.mean):
             total = float(np.trace(scatter))
-            outside = total - float(along.sum())
-            if outside < _MIN_DIFFERENCE * total:  # the difference is mostly rounding
+            squared_errors = total - float(squared_codes.sum())
+            if squared_errors < _MIN_DIFFERENCE * total:  # the difference is mostly rounding errors
                 values, vectors = spectrum(scatter)
-                rest = vectors - self.directions.T @ (self.directions @ vectors)
-                outside = float(np.square(rest).sum(axis=0) @ values)
-            squares += outside / self.noise
-        return -0.5 * (weight * self._log_scale() + squares)
+                residuals = vectors - self.directions.T @ (self.directions @ vectors)
+                squared_errors = float(np.square(residuals).sum(axis=0) @ values)
+            distances += squared_errors / self.noise
+        return -0.5 * (weight * self._log_scale() + distances)
 
     def covariance(self) -> Array:
         """The covariance of the Gaussian (d, d)."""
@@ -137,7 +137,7 @@ class Components:
 
     def precision(self) -> Array:
         """The inverse of the covariance (d, d)."""
-        self.refuse_flat()
+        self.refuse_degenerate()
         rest = 1.0 / self.noise if self.count < len(self.mean) else 0.0
         return self._compose(1.0 / self.variances - rest, rest)
 
@@ -148,14 +148,14 @@ class Components:
         return np.asarray(rows + np.sqrt(self.noise) * rng.normal(size=rows.shape))
 
     @property
-    def is_flat(self) -> bool:
-        """Whether the Gaussian has no variance in some direction (it is degenerate), and so no density."""
+    def is_degenerate(self) -> bool:
+        """Whether the Gaussian has no variance in some direction, and so no density."""
         return not (self.variances > 0).all() or (self.count < len(self.mean) and not self.noise > 0)
 
-    def refuse_flat(self) -> None:
+    def refuse_degenerate(self) -> None:
         """Raise if the Gaussian has no density."""
         d = len(self.mean)
-        if self.is_flat:
+        if self.is_degenerate:
             rank = int((self.variances > 0).sum())
             fewer = f"choose fewer than {rank} components, or " if rank > 1 else ""
             raise ValueError(
@@ -262,8 +262,8 @@ def fold_by_content(table: Table) -> Indices:
     """Assign each row to a fold (n,) by a hash of its values.
 
     So a row that is forgotten is in the fold in which it was learned, and equal rows are held out together.
-    The hash is the sum of the bits of the numbers, each times an odd number of its column, mixed by the
-    function of splitmix64.
+    The hash is the sum of the bits of the numbers, each times an odd number of its column, mixed by a
+    function of the generator of random numbers splitmix64.
     """
     return np.concatenate([_hash_rows(Matrix(x).values) for x in dense_blocks(table)])
 
@@ -309,7 +309,7 @@ def decompose(
     """Decompose the scatter matrix of rows, divided by `freedom`, into components.
 
     `freedom` is the weight − 1 by default. No variance is below `floor`. Variances below 1e-13 of the largest
-    are rounding errors and become 0, unless the columns' units explain the difference (see
+    count as rounding errors and become 0, unless they are so small because of their columns' units (see
     `linalg.spectrum`).
     """
     weight, d = float(statistic.weight.value), statistic.first.shape[-1]
@@ -318,11 +318,11 @@ def decompose(
     scatter, number = statistic.scatter, to_integer(count) or 0
     with threads.limit_blas(d):
         needs_few = d > _MANY_COLUMNS and 1 <= number <= min(d // 10, weight)
-        largest = find_leading(scatter, number) if needs_few else None
-        values, vectors = spectrum(scatter) if largest is None else largest
+        leading = find_leading(scatter, number) if needs_few else None
+        values, vectors = spectrum(scatter) if leading is None else leading
     order = np.argsort(values)[::-1]
-    rest = 0.0 if largest is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
-    variances = np.full(d, rest / freedom)
+    rest = 0.0 if leading is None else (float(np.trace(scatter)) - float(values.sum())) / (d - number)
+    variances = np.full(d, rest / freedom)  # those that were not computed have the mean of these
     variances[: len(order)] = values[order] / freedom
     total = max(float(np.trace(scatter)) / freedom, 0.0)
     k, scores = choose_count(count, variances, weight, len(order), total=total)
@@ -383,7 +383,7 @@ def choose_count(
     """
     d = len(variances)
     largest = min(d, max(int(np.ceil(weight)), rank))
-    given: Any = count  # a user may give something else than `Count`
+    given: Any = count  # a caller may give something else than `Count`
     if given is None:
         return largest, None
     if isinstance(given, str) and given == "mle":

@@ -30,12 +30,12 @@ _CELLS = 1 << 22  # array elements (32 MB) of sparse rows that are made dense at
 _OVERSAMPLING = 10  # directions in addition to those requested, as Halko, Martinsson and Tropp advise
 # Power iterations of the bound on the error, which with these exceeds the true value by at most a third.
 _BOUND_ITERATIONS = 4
-_BOUND_VECTORS = 10  # random vectors of the bound, which fails with probability 10⁻¹⁰
+_BOUND_VECTORS = 10  # random vectors of the bound, which is wrong with probability 10⁻¹⁰
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CentredRows:
-    """The matrix A with rows √w (x − mean), as an operator; sparse rows are made dense block by block."""
+    """Products with the matrix A of rows √w (x − mean), which is never stored as a whole."""
 
     table: Table
     mean: Array  # (d,)
@@ -167,15 +167,15 @@ def decompose_rows(
         sums = Moments.observe(codes, weights, fold, form="full")
         scores = score_held_out([sums.at(key) for key in sums.keys or ()], d)
     count = count if scores is None else scores.best
-    by_fraction = isinstance(count, float)
-    k, _ = choose_count(count, variances, centred.weight, rank, d)
-    if by_fraction:  # all directions first
+    k, _ = choose_count(count, variances, centred.weight, rank, d)  # raises if the count is invalid
+    is_fraction = isinstance(count, float)
+    if is_fraction:  # compute all directions first
         k, _ = choose_count(None, variances, centred.weight, rank, d)
     singular_values, directions = singular(centred.multiply_transposed(vectors[:, order[:k]]).T)
-    if by_fraction:
-        # The number is chosen by the reported variances, so that a ratio of these selects the same one.
-        largest = _make_components(centred, singular_values, directions, total, freedom)
-        k, _ = choose_count(count, largest.variances, centred.weight, rank, d, largest.total)
+    if is_fraction:
+        # The number is chosen by the variances that are reported, so that their ratios select the same one.
+        all_components = _make_components(centred, singular_values, directions, total, freedom)
+        k, _ = choose_count(count, all_components.variances, centred.weight, rank, d, all_components.total)
     components = _make_components(centred, singular_values[:k], directions[:k], total, freedom)
     return components if scores is None else replace(components, scores=scores.log_densities)
 
@@ -191,8 +191,8 @@ def decompose_randomized(
 
     It starts from the range of products with random vectors, refined by power iterations. The result's
     `error` bounds the largest singular value s of the residuals B of the centred rows with probability 1 −
-    10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random and normal (their
-    lemma 4.1). No K directions have an s below the singular value K + 1 of the rows.
+    10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random and normal (lemma
+    4.1 of that paper). For no K directions is s below the (K + 1)-th singular value of the centred rows.
     """
     k = to_integer(count)
     if k is None:

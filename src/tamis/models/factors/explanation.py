@@ -63,41 +63,30 @@ def explain(
 ) -> FactorExplanation:
     """Explain the score of an item for a user as a sum over the user's ratings.
 
-    `user` is an id, or a user whose row was solved without adding it to the model. Factors that are draws
-    cannot be explained together, so that only the first draw is.
+    `user` is an id, or a user whose row was solved without adding it to the model. If the factors are draws,
+    only the score by the first draw is explained.
     """
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item
     time_bin = recommender.find_bins(time, 1)
     time_offset = float(select_time_offsets(factors, np.array([index]), time_bin)[0])
     item_offset = float(factors.items[index, -1]) if index >= 0 else 0.0
+    user_id = user
     if not isinstance(user, FoldedUser) and (row := find_id(recommender.users, user)) >= 0:
-        user_id: Any = recommender.users[row]
-    else:
-        user_id = user
+        user_id = recommender.users[row]  # as it was learned, such as 1 for 1.0
     entries = _find_ratings(recommender, user)
-    if entries is None:
-        if recommender.is_implicit and index >= 0:
-            item_offset = float(recommender.popularity[index])
-        empty = np.zeros(0)
-        return FactorExplanation(
-            user_id, item, factors.level, item_offset, time_offset, (), empty, empty, shown
-        )
-    ratings = recommender.weigh(entries, n_users=1)
-    contributions = _compute_contributions(recommender.solver, ratings, factors, index)
-    order = np.argsort(-np.abs(contributions), kind="stable")
-    side = ratings.by_user
-    names = tuple(recommender.items[int(i)] for i in side.other_index[order])
+    names: tuple[Any, ...] = ()
+    values = contributions = np.zeros(0)
+    if entries is not None:
+        ratings = recommender.weigh(entries, n_users=1)
+        contributions = _compute_contributions(recommender.solver, ratings, factors, index)
+        order = np.argsort(-np.abs(contributions), kind="stable")
+        names = tuple(recommender.items[int(i)] for i in ratings.by_user.other_index[order])
+        values, contributions = ratings.by_user.values[order], contributions[order]
+    elif recommender.is_implicit and index >= 0:
+        item_offset = float(recommender.popularity[index])
     return FactorExplanation(
-        user_id,
-        item,
-        factors.level,
-        item_offset,
-        time_offset,
-        names,
-        side.values[order],
-        contributions[order],
-        shown,
+        user_id, item, factors.level, item_offset, time_offset, names, values, contributions, shown
     )
 
 

@@ -21,8 +21,8 @@ from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
 # DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation; the ridge of a
-# solver is in the unit of the ratings. The default is for fewer ratings than _MIN_RATINGS, for the sweeps
-# before draws and for implicit feedback.
+# solver is in the unit of the ratings. The default is used with fewer ratings than _MIN_RATINGS, in the
+# sweeps before draws, and with implicit feedback.
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
 _TRIAL_SWEEPS = 8  # sweeps with each candidate

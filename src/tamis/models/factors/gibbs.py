@@ -121,8 +121,8 @@ def draw_rows(
     shape = len(side.counts), other.shape[1]
     noise, ridge = rng.standard_normal(shape), np.zeros(shape)
     pull = prior.precision @ prior.mean
-    # The kernel adds `base` to the Gram matrix and `pull` to the right-hand side of each row's regression. By
-    # `noise`, the result is a draw from its posterior.
+    # The kernel adds `base` to the Gram matrix and `pull` to the right-hand side of each row's regression.
+    # With `noise`, it returns a draw from the posterior of the row instead of the mode.
     return kernels.solve_rows(
         side.indptr,
         side.other_index,

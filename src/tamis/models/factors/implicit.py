@@ -1,8 +1,8 @@
-"""Actions, given the items' factors → a Gram per user → the users' factors (Hu, Koren, Volinsky 2008).
+"""Actions and the items' factors → a Gram matrix per user → the users' factors (Hu, Koren, Volinsky 2008).
 
 Every user has a preference for every item: 1 after an action (played, clicked, bought), 0 without. A pair
-with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. All users share one
-part of their Grams, YᵀY for the factors Y of all items, which is computed once.
+with an action has the confidence c = 1 + confidence · value; every other pair has c = 1. The Gram matrices
+have one part in common, YᵀY for the factors Y of all items, which is computed once.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Implicit(SweepModel):
         return self.evaluate(ratings, factors)
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
-        """Compute the RMSE of pairs with an action, whose preference is 1, and the objective of all."""
+        """Compute the RMSE of pairs with an action, whose preference is 1, and the objective of all pairs."""
         side, users, items = ratings.by_user, factors.users[:, :-1], factors.items[:, :-1]
         residuals = 1.0 - predict_pairs(
             factors.users, factors.items, ratings.user_index[side.rating_index], side.other_index

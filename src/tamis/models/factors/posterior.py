@@ -33,7 +33,10 @@ Solver = Alternating | Implicit
 SideName = Literal["users", "items"]
 
 _MAX_STEPS = 100  # of the search for a quantile
-_TOLERANCE = 1e-9  # of a quantile, in units of nine standard deviations of the noise
+_TOLERANCE = 1e-9  # of a quantile, in units of _WIDTH standard deviations of the noise
+# Beyond this number of standard deviations from its mean, a normal variable has a probability of 1e-19, less
+# than rounding errors.
+_WIDTH = 9.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,17 +168,11 @@ class FactorPosterior:
         offsets[items] = self.item_time_offsets
         return replace(self, users=user_rows, items=item_rows, item_time_offsets=offsets)
 
-    def with_users(self, indices: Indices, rows: Stack) -> "FactorPosterior":
-        """Replace the rows of these users."""
-        users = self.users.copy()
-        users[:, indices] = rows
-        return replace(self, users=users)
-
-    def with_items(self, indices: Indices, rows: Stack) -> "FactorPosterior":
-        """Replace the rows of these items."""
-        items = self.items.copy()
-        items[:, indices] = rows
-        return replace(self, items=items)
+    def with_rows(self, side: SideName, indices: Indices, rows: Stack) -> "FactorPosterior":
+        """Replace the rows of these users or items."""
+        all_rows = (self.users if side == "users" else self.items).copy()
+        all_rows[:, indices] = rows
+        return replace(self, users=all_rows) if side == "users" else replace(self, items=all_rows)
 
     def make_unknown_row(self, side: SideName) -> Array:
         """The expected row of an unknown user or item (draws, k + 1)."""
@@ -233,7 +230,7 @@ def find_mixture_quantile(means: Array, scale: Array, probability: float) -> Arr
     `means` is (draws, n) and `scale` (draws, 1). A step that would leave the bracket, or be longer than half
     of the last one, is replaced by a bisection of the bracket.
     """
-    width = 9.0 * float(scale.max())
+    width = _WIDTH * float(scale.max())
     low, high = means.min(axis=0) - width, means.max(axis=0) + width
     deviation = np.sqrt(np.square(scale).mean() + means.var(axis=0))
     x: Array = means.mean(axis=0) + float(special.ndtri(probability)) * deviation
@@ -248,8 +245,8 @@ def find_mixture_quantile(means: Array, scale: Array, probability: float) -> Arr
         is_accepted = (
             (low <= newton) & (newton <= high) & (np.abs(newton - x) <= np.maximum(0.5 * length, tolerance))
         )
-        following = np.where(is_accepted, newton, 0.5 * (low + high))
-        x, length = following, np.abs(following - x)
+        last, x = x, np.where(is_accepted, newton, 0.5 * (low + high))
+        length = np.abs(x - last)
         if (length <= tolerance).all():
             break
     return x

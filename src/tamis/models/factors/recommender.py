@@ -66,7 +66,7 @@ class Recommender:
     high: float  # the largest rating
     history: FitHistory = field(default_factory=lambda: FitHistory(0, np.zeros(0)))
 
-    is_empty: ClassVar[bool] = False
+    is_empty: ClassVar[bool] = False  # the state of an estimator says by this whether it has learned nothing
 
     @property
     def is_implicit(self) -> bool:
@@ -200,7 +200,7 @@ class Recommender:
         """Solve the rows of these users again."""
         indices = np.unique(indices)
         rows = self._solve_rows("users", indices, rng)
-        return replace(self, posterior=self.posterior.with_users(indices, rows))
+        return replace(self, posterior=self.posterior.with_rows("users", indices, rows))
 
     def solve_items(self, indices: Indices, rng: np.random.Generator) -> "Recommender":
         """Solve the rows of these items again, and then those of all users who rated them.
@@ -209,7 +209,7 @@ class Recommender:
         """
         indices = np.unique(indices)
         rows = self._solve_rows("items", indices, rng)
-        after = replace(self, posterior=self.posterior.with_items(indices, rows))
+        after = replace(self, posterior=self.posterior.with_rows("items", indices, rows))
         raters = self.ratings.by_item.select_rows(indices).other_index
         if self.is_implicit:
             raters = np.arange(len(self.users))
@@ -299,21 +299,23 @@ class Recommender:
 
         def recommend_block(part: slice) -> None:
             factors, is_unknown = rows.factors[:, part], rows.is_unknown[part]
-            table = self.posterior.predict_all_items(factors, None if time_bin is None else int(time_bin[0]))
-            if self.is_implicit:
-                table[is_unknown] = self.popularity
-            if bonus is not None:
-                table += bonus
-            if is_candidate is not None:
-                table[:, ~is_candidate] = -np.inf
-            if exclude_seen:
-                table[rows.find_seen_cells(part)] = -np.inf
-            best = (
-                ranking.find_best_items(table, count)
-                if item_factors is None
-                else ranking.find_diverse_items(table, item_factors, count, diversity)
+            item_scores = self.posterior.predict_all_items(
+                factors, None if time_bin is None else int(time_bin[0])
             )
-            best_scores = np.take_along_axis(table, np.maximum(best, 0), axis=1)
+            if self.is_implicit:
+                item_scores[is_unknown] = self.popularity
+            if bonus is not None:
+                item_scores += bonus
+            if is_candidate is not None:
+                item_scores[:, ~is_candidate] = -np.inf
+            if exclude_seen:
+                item_scores[rows.find_seen_cells(part)] = -np.inf
+            best = (
+                ranking.find_best_items(item_scores, count)
+                if item_factors is None
+                else ranking.find_diverse_items(item_scores, item_factors, count, diversity)
+            )
+            best_scores = np.take_along_axis(item_scores, np.maximum(best, 0), axis=1)
             indices[part], scores[part] = best, np.where(best >= 0, best_scores, -np.inf)
 
         with threads.one_blas_thread:
@@ -341,10 +343,10 @@ class Recommender:
         """Find the factors of these users and the items that each has seen."""
         unknown = self.posterior.make_unknown_row("users").astype(self.posterior.users.dtype)
         if any(isinstance(user, FoldedUser) for user in users):
-            known = [self._gather_user(user) for user in users]
-            is_unknown = np.array([one is None for one in known])
+            gathered = [self._gather_user(user) for user in users]
+            is_unknown = np.array([pair is None for pair in gathered])
             nothing_seen = np.empty(0, dtype=np.int64)
-            all_rows, seen = zip(*(one or (unknown, nothing_seen) for one in known), strict=True)
+            all_rows, seen = zip(*(pair or (unknown, nothing_seen) for pair in gathered), strict=True)
             rows: Any = np.stack(all_rows, axis=1)
             counts, items = np.array([len(each) for each in seen]), np.concatenate(seen)
         else:

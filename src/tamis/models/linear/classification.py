@@ -1,4 +1,4 @@
-"""Linear classifiers: where Newton's method starts, averaged probabilities, predictions for held-out rows.
+"""Linear classifiers: the start of Newton's method, averaged probabilities, predictions of held-out rows.
 
 The model of all rows is near the model without some of them. So for each fold of a cross-validation Newton's
 method starts there and takes few steps; for a model without a single row, one step is enough.
@@ -27,12 +27,15 @@ def make_class_response(classes: int) -> ClassResponse:
 
 
 def start_at_frequencies(rows: LinearRows, response: ClassResponse, prior: GaussianPrior) -> Array:
-    """Return the parameters to start at: the prior's mean, with intercepts by the classes' frequencies."""
+    """Return the parameters to start at: the prior's mean, with intercepts by the classes' frequencies.
+
+    A class without rows counts as if it had a thousandth of the rows of the largest class.
+    """
     start = prior.mean.copy()
     if rows.design.intercept:
         counts = rows.count_classes(response.classes)
-        cells = start.reshape(-1, rows.design.width)
-        cells[:, -1] += response.class_contrasts.T @ np.log(np.maximum(counts, 1e-3 * counts.max()))
+        intercepts = start.reshape(-1, rows.design.width)[:, -1]
+        intercepts += response.class_contrasts.T @ np.log(np.maximum(counts, 1e-3 * counts.max()))
     return start
 
 
@@ -65,6 +68,7 @@ def average_probabilities(
     if response.outputs == 1:
         return response.average_probabilities(scores, posterior.score_variances(design))
     probabilities, covariance = np.empty_like(scores), posterior.covariance()
+    # In memory are a row of the design, and about four matrices (K, K) per row.
     for part in runs(len(scores), max(design.width, 4 * response.classes**2), _CELLS):
         covariances = posterior.score_covariances(design.take(part), response, covariance)
         probabilities[part] = response.average_probabilities(scores[part], covariances)
@@ -78,8 +82,9 @@ def sample_probabilities(
     draws = fit.posterior.draw(rng, count)
     total = np.zeros((len(design), response.classes))
     for part in runs(len(draws), len(design) * response.classes, _CELLS):
-        cells = fit.expand(draws[part])  # (draws, outputs, width)
-        scores = design.scores(cells.reshape(-1, cells.shape[-1])).reshape(-1, cells.shape[1])
+        coefficients = fit.expand(draws[part])  # (draws, outputs, width)
+        outputs, width = coefficients.shape[1:]
+        scores = design.scores(coefficients.reshape(-1, width)).reshape(-1, outputs)
         total += response.probabilities(scores).reshape(len(design), -1, response.classes).sum(axis=1)
     return np.asarray(total / count)
 
@@ -95,6 +100,7 @@ def leave_one_out(fit: FittedLinear, response: ClassResponse, rows: LinearRows) 
         variances = posterior.score_variances(rows.design)
         return response.log_probabilities(response.leave_out(scores, rows.targets, weights, variances))
     covariance, left_out = posterior.covariance(), np.empty_like(scores)
+    # In memory are a row of the design, and about six matrices (K, K) per row.
     for part in runs(len(scores), max(rows.design.width, 6 * response.classes**2), 2 * _CELLS):
         covariances = posterior.score_covariances(rows.design.take(part), response, covariance)
         left_out[part] = response.leave_out(scores[part], rows.targets[part], weights[part], covariances)

@@ -23,9 +23,11 @@ _LANES = 8
 _CELLS_PER_COLUMN = 16  # stored values per lane and column, above which sparse rows are split into all lanes
 _CELLS = 1 << 17  # numbers in a dense block: 1 MB, which stays in a core's cache between two products
 _MAX_ONE_LANE = 1 << 18  # up to this number of stored values, one lane is faster than several
-_MIN_RELATIVE_DEVIATION = 1e-14  # a column that deviates less from its mean counts as constant
+# A column whose values all deviate from their mean by less than this part of the mean counts as constant.
+_MIN_RELATIVE_DEVIATION = 1e-14
 # If a mean has more standard deviations than this, means are subtracted, because products would lose digits.
 _MAX_MEAN_RATIO = 100.0
+_DEVIATION_ROWS = 4096  # at least so many of many rows are read for these standard deviations
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,31 +97,54 @@ class Design(ABC):
             chunks = threads.map_row_chunks(lanes, max(self.cells, threads.MIN_PARALLEL_WORK), run)
         return [result for chunk in chunks for result in chunk]
 
+    def map_blocks(self, work: Callable[["RowBlock"], R]) -> list[R]:
+        """Call a function with each block of rows; return the results in the order of the rows."""
+        lanes = self.map_lanes(lambda blocks: [work(block) for block in blocks])
+        return [result for lane in lanes for result in lane]
+
     def find_reach_and_extent(self) -> tuple[float, Array]:
         """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
-        parts = self.map_lanes(lambda blocks: [block.find_reach_and_extent() for block in blocks])
-        extents = [extent for part in parts for extent in part]
-        return max(length for length, _ in extents), np.maximum.reduce([sizes for _, sizes in extents])
+        reaches, extents = zip(*self.map_blocks(lambda block: block.find_reach_and_extent()), strict=True)
+        return max(reaches), np.maximum.reduce(extents)
 
     def scores(self, coefficients: Array) -> Array:
         """Return the inner products of rows and coefficients: (n,), or (n, outputs) for (outputs, width)."""
-        parts = self.map_lanes(lambda blocks: [block.scores(coefficients) for block in blocks])
-        return np.concatenate([block for part in parts for block in part])
+        return np.concatenate(self.map_blocks(lambda block: block.scores(coefficients)))
 
 
 class RowBlock(ABC):
     """Some consecutive rows of a design; dense ones are few enough for the processor's cache."""
 
-    rows: slice  # their indices in the design
-    intercept: bool  # whether the last column is one of ones
+    def __init__(self, rows: slice, values: Any, intercept: bool) -> None:
+        self.rows = rows  # their indices in the design
+        self.values = values  # (n, p): an array, or a sparse array of SciPy; without the column of ones
+        self.intercept = intercept  # whether there is a column of ones, after the others
 
-    @abstractmethod
     def scores(self, coefficients: Array) -> Array:
         """Return inner products of the n rows with coefficients, as `Design.scores` does."""
+        if not self.intercept:
+            return self.multiply(coefficients.T)
+        scores = self.multiply(coefficients[..., :-1].T)
+        scores += coefficients[..., -1]
+        return scores
 
-    @abstractmethod
     def score_variances(self, variances: Array) -> Array:
         """Return Σ_j v_j x_j² of each row (n,): its score's variance if v are the coefficients' variances."""
+        inner = self.square() @ variances[: self.values.shape[1]]
+        return np.asarray(inner + variances[-1] if self.intercept else inner)
+
+    @property
+    def width(self) -> int:
+        """The number of columns, including the column of ones."""
+        return int(self.values.shape[1]) + self.intercept
+
+    @abstractmethod
+    def multiply(self, columns: Array) -> Array:
+        """Return the product of `values` and an array (p,) or (p, outputs)."""
+
+    @abstractmethod
+    def square(self) -> Any:
+        """Return the squares of `values`, which stay sparse if these are."""
 
     @abstractmethod
     def gradient(self, derivatives: Array) -> Array:
@@ -137,16 +162,12 @@ class RowBlock(ABC):
     def find_reach_and_extent(self) -> tuple[float, Array]:
         """Return the largest norm of a row, and the largest magnitude in each column (width,)."""
 
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """The number of columns, including the column of ones."""
-
     @abstractmethod
     def dense(self, rows: slice = slice(None)) -> Array:
         """Return all rows (n, width), or some, as a dense array; it includes the column of ones."""
 
     def _with_ones(self, values: Array, ones: Any) -> Array:
+        """Append what belongs to the column of ones, if there is one, to results of the other columns."""
         if not self.intercept:
             return values
         return np.concatenate([values, np.asarray(ones)[..., None]], axis=-1)
@@ -168,7 +189,8 @@ class DenseDesign(Design):
         """Make a design; if `centred`, and there is an intercept to compensate, means may be subtracted."""
         centre = np.zeros(values.shape[1])
         if intercept and centred and len(values):
-            mean, std = values.mean(axis=0), values[:: max(1, len(values) // 4096)].std(axis=0)
+            some_rows = values[:: max(1, len(values) // _DEVIATION_ROWS)]
+            mean, std = values.mean(axis=0), some_rows.std(axis=0)
             if is_far(mean, std):
                 centre = mean
                 values = values - centre
@@ -198,21 +220,12 @@ class DenseDesign(Design):
 class DenseRowBlock(RowBlock):
     """Rows of a `DenseDesign`."""
 
-    __slots__ = ("intercept", "rows", "values")
+    def multiply(self, columns: Array) -> Array:
+        return np.asarray(self.values @ columns)
 
-    def __init__(self, rows: slice, values: Array, intercept: bool) -> None:
-        self.rows, self.values, self.intercept = rows, values, intercept
-
-    def scores(self, coefficients: Array) -> Array:
-        if not self.intercept:
-            return np.asarray(self.values @ coefficients.T)
-        scores: Array = self.values @ coefficients[..., :-1].T
-        scores += coefficients[..., -1]
-        return scores
-
-    def score_variances(self, variances: Array) -> Array:
-        inner = np.square(self.values) @ variances[: self.values.shape[1]]
-        return np.asarray(inner + variances[-1] if self.intercept else inner)
+    def square(self) -> Array:
+        squares: Array = np.square(self.values)
+        return squares
 
     def gradient(self, derivatives: Array) -> Array:
         return self._with_ones(derivatives.T @ self.values, derivatives.sum(axis=0))
@@ -225,19 +238,15 @@ class DenseRowBlock(RowBlock):
         return np.asarray((rows * weights[:, None]).T @ rows)
 
     def column_squares(self, weights: Array) -> Array:
-        return self._with_ones(weights @ np.square(self.values), weights.sum())
+        return self._with_ones(weights @ self.square(), weights.sum())
 
     def find_reach_and_extent(self) -> tuple[float, Array]:
-        lengths = np.einsum("ij,ij->i", self.values, self.values)
-        sizes = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
-        return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
-
-    @property
-    def width(self) -> int:
-        return int(self.values.shape[1]) + self.intercept
+        squared_norms = np.einsum("ij,ij->i", self.values, self.values)
+        magnitudes = np.maximum(self.values.max(axis=0), -self.values.min(axis=0))
+        return float(np.sqrt(squared_norms.max() + self.intercept)), self._with_ones(magnitudes, 1.0)
 
     def dense(self, rows: slice = slice(None)) -> Array:
-        values = self.values[rows]
+        values: Array = self.values[rows]
         if not self.intercept:
             return values
         rows_with_ones = np.empty((len(values), self.width))
@@ -282,10 +291,10 @@ class SparseDesign(Design):
     def blocks(self, start: int, stop: int) -> Iterator[RowBlock]:
         block = self.cache.get((start, stop))
         if block is None:
-            block = self.cache[start, stop] = self._block(start, stop)
+            block = self.cache[start, stop] = self._make_block(start, stop)
         yield block
 
-    def _block(self, start: int, stop: int) -> "SparseRowBlock":
+    def _make_block(self, start: int, stop: int) -> "SparseRowBlock":
         sparse = self.values
         indptr = sparse.indptr[start : stop + 1]
         entries = slice(int(indptr[0]), int(indptr[-1]))
@@ -303,45 +312,31 @@ class SparseDesign(Design):
 class SparseRowBlock(RowBlock):
     """Rows of a `SparseDesign`. SciPy releases the interpreter's lock while it multiplies them."""
 
-    __slots__ = ("intercept", "matrix", "rows")
+    def multiply(self, columns: Array) -> Array:
+        return np.asarray(self.values @ np.ascontiguousarray(columns))
 
-    def __init__(self, rows: slice, matrix: Any, intercept: bool) -> None:
-        self.rows, self.matrix, self.intercept = rows, matrix, intercept
-
-    def scores(self, coefficients: Array) -> Array:
-        if not self.intercept:
-            return np.asarray(self.matrix @ np.ascontiguousarray(coefficients.T))
-        scores: Array = self.matrix @ np.ascontiguousarray(coefficients[..., :-1].T)
-        scores += coefficients[..., -1]
-        return scores
-
-    def score_variances(self, variances: Array) -> Array:
-        inner = self.matrix.power(2) @ variances[: self.matrix.shape[1]]
-        return np.asarray(inner + variances[-1] if self.intercept else inner)
+    def square(self) -> Any:
+        return self.values.power(2)
 
     def gradient(self, derivatives: Array) -> Array:
-        return self._with_ones((self.matrix.T @ derivatives).T, derivatives.sum(axis=0))
+        return self._with_ones((self.values.T @ derivatives).T, derivatives.sum(axis=0))
 
     def gram(self, weights: Array) -> Array:
-        scaled = self.matrix.multiply(weights[:, None]).tocsr()
-        inner = (self.matrix.T @ scaled).toarray()
+        scaled = self.values.multiply(weights[:, None]).tocsr()
+        inner = (self.values.T @ scaled).toarray()
         if not self.intercept:
             return np.asarray(inner)
-        sums = self.matrix.T @ weights
+        sums = self.values.T @ weights
         return np.block([[inner, sums[:, None]], [sums[None], np.full((1, 1), weights.sum())]])
 
     def column_squares(self, weights: Array) -> Array:
-        return self._with_ones(self.matrix.power(2).T @ weights, weights.sum())
+        return self._with_ones(self.square().T @ weights, weights.sum())
 
     def find_reach_and_extent(self) -> tuple[float, Array]:
-        lengths = self.matrix.power(2).sum(axis=1)
-        sizes = abs(self.matrix).max(axis=0).toarray().ravel()
-        return float(np.sqrt(lengths.max() + self.intercept)), self._with_ones(sizes, 1.0)
-
-    @property
-    def width(self) -> int:
-        return int(self.matrix.shape[1]) + self.intercept
+        squared_norms = self.square().sum(axis=1)
+        magnitudes = abs(self.values).max(axis=0).toarray().ravel()
+        return float(np.sqrt(squared_norms.max() + self.intercept)), self._with_ones(magnitudes, 1.0)
 
     def dense(self, rows: slice = slice(None)) -> Array:
-        values = self.matrix[rows].toarray()
+        values: Array = self.values[rows].toarray()
         return np.hstack([values, np.ones((len(values), 1))]) if self.intercept else np.asarray(values)

@@ -19,11 +19,12 @@ from tamis.arrays import Array
 
 Curve = Callable[[Array], Array]  # values of log ρ → the log-evidence or its derivative at each
 
-# The noise variance is at least this fraction of the targets' variance: less is lost in the rounding of a
-# Gram.
+# The noise variance is at least this fraction of the targets' variance: less is lost in the rounding of the
+# sums in a `Gram`.
 LEAST_NOISE = 1e-12
 _STEP = 0.25  # approximate distance of two points of the grid, in log ρ
-_BELOW, _ABOVE = 80.0, 25.0  # the grid's ends below and above log λ of the largest eigenvalue λ, in log ρ
+# The grid begins at log λ − _BELOW and ends at log λ + _ABOVE, λ being the largest eigenvalue.
+_BELOW, _ABOVE = 80.0, 25.0
 _LIMIT = 700.0  # the largest |log ρ|: beyond, ρ overflows
 _HALVINGS = 60  # steps of bisection, which reduce the bracket below the last bit of log ρ
 _PLATEAU = 1e-11  # smaller relative differences of log-evidences are rounding errors
@@ -63,7 +64,10 @@ class Spectrum:
 
 
 def find_spectra(gram: Array, cross: Array, squares: Array, count: float) -> list[Spectrum]:
-    """Return the spectrum of each target, from Σφφᵀ (d, d), Σzφ (q, d) and Σz² (q,)."""
+    """Return the spectrum of each target, from Σφφᵀ (d, d), Σzφ (q, d) and Σz² (q,).
+
+    `count` is that of `Spectrum`.
+    """
     values, vectors = linalg.spectrum(gram)
     parts = np.square(cross @ vectors / np.sqrt(values))
     residuals = squares - parts.sum(axis=1)
@@ -114,11 +118,9 @@ def choose_ratio(spectrum: Spectrum, beta: float) -> float:
         ratio = np.exp(log_ratio)
         return np.asarray(0.5 * spectrum.effective(ratio) - 0.5 * beta * spectrum.derivative(ratio))
 
-    return (
-        float(np.exp(_maximise(log_evidence, derivative, *_find_range(spectrum))))
-        if len(spectrum.values)
-        else 1.0
-    )
+    if not len(spectrum.values):
+        return 1.0
+    return float(np.exp(_maximise(log_evidence, derivative, *_find_range(spectrum))))
 
 
 def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
@@ -142,6 +144,7 @@ def choose_noise(spectrum: Spectrum, least: float, most: float) -> float:
 
 
 def _find_range(spectrum: Spectrum) -> tuple[float, float]:
+    """Return the ends of the grid of log ρ."""
     largest = float(np.log(spectrum.values.max()))
     low, high = np.clip([largest - _BELOW, largest + _ABOVE], -_LIMIT, _LIMIT).tolist()
     return low, high

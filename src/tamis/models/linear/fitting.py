@@ -1,4 +1,4 @@
-"""rows and a prior → the posterior's mode and the Gaussian approximation there (Laplace).
+"""Rows and a prior → the posterior's mode and the Gaussian approximation there (Laplace).
 
 If there may be no mode, coefficients that nothing determines raise `UnidentifiedError`, and coefficients that
 grow without bounds are reported in `Fit`.
@@ -27,24 +27,31 @@ from tamis.models.linear.newton import (
     solve_semidefinite,
     starts_newton_at_sample_mode,
 )
-from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, largest_change
+from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective, bound_score_change
 from tamis.models.linear.responses import Response
 from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_correct, make_definite
 
 PosteriorForm = Literal["auto", "full", "diagonal", "none"]
 
 _MAX_FULL_SIZE = 1000  # number of parameters up to which "auto" stores the full posterior
-_MAX_ROUNDS = 50  # of MacKay's fixed point; a round chooses the prior's precision and finds the mode again
-_ROUGH_TOL = 1e-6  # at this decrement the Hessian, relative to that at the mode, is within 1e-5 (16,000 rows)
+# The largest number of rounds of MacKay's fixed-point iteration. A round chooses the prior's precision and
+# finds the mode again.
+_MAX_ROUNDS = 50
+# Where the decrement is below this, the Hessian differs from that at the mode by less than 1e-5 of it (as
+# measured with 16,000 rows).
+_ROUGH_TOL = 1e-6
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
 # A parabola through three points, at first _SPACING apart in log α, is maximised at most _MAX_PARABOLAS
-# times, until the maximum is less than _PARABOLA_STEP from the middle point.
-_SPACING, _MAX_PARABOLAS, _PARABOLA_STEP = 0.4, 20, 1e-3
+# times, until the maximum is less than _MIN_MOVE from the middle point. The middle point moves to the
+# maximum, but at most by _MAX_MOVE spacings. The next spacing is the length of this move, but at least
+# _CONTRACTION times the last spacing; it is exactly that if the move lowered the evidence and was undone.
+_SPACING, _MAX_PARABOLAS, _MIN_MOVE, _MAX_MOVE, _CONTRACTION = 0.4, 20, 1e-3, 3.0, 0.25
 _FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
-_CONSTANT = 1e-13  # a column is constant if its squares about the mean are below this fraction of its squares
-# The least α, relative to a coefficient's information per row: with it, scores of separable classes reach
-# hundreds.
+# A column counts as constant if its sum of squares about the mean is below this fraction of that about zero.
+_CONSTANT = 1e-13
+# The least α, as a fraction of a coefficient's information per row. With so small an α, scores of separable
+# classes reach hundreds.
 _MIN_RELATIVE_PRECISION = 1e-4
 
 
@@ -117,18 +124,10 @@ def make_prior(
         matrix[columns:, columns:] = intercept_alpha
         precisions = np.asarray(np.kron(np.eye(outputs), matrix), dtype=np.float64)
         return GaussianPrior(mean.ravel(), precisions), False
-    strength = priors.read_numbers_or_word(alpha, "alpha", ("evidence",))
-    by_evidence = isinstance(strength, str)
-    strength = np.ones(()) if by_evidence else strength
-    if strength.shape not in ((), (columns,)):
-        raise ValueError(
-            f"got alpha of shape {strength.shape}, expected one number or one per column ({columns},)"
-        )
-    if not ((strength >= 0) & (strength < np.inf)).all():
-        raise ValueError(f"got alpha={strength.min():g}, expected finite numbers of at least 0")
+    given_precision = priors.read_alpha(alpha, columns)
     precision = np.full((outputs, width), float(intercept_alpha))
-    precision[:, :columns] = strength
-    return GaussianPrior(mean.ravel(), precision.ravel()), by_evidence
+    precision[:, :columns] = 1.0 if given_precision is None else given_precision
+    return GaussianPrior(mean.ravel(), precision.ravel()), given_precision is None
 
 
 def fit(
@@ -170,7 +169,7 @@ def _fit(
     by_evidence: bool,
     report_step: StepReport | None,
 ) -> Fit:
-    """Do what `fit` does, without scaling weights."""
+    """Do the work of `fit`, without a change of the weights."""
     form = options.choose_form(len(start))
     is_full = form == "full" or (by_evidence and len(start) <= _MAX_FULL_SIZE)
     model = LaplaceModel(response, prior, is_full)
@@ -179,7 +178,7 @@ def _fit(
         minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, precision=None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
-    # If the full Hessian will be computed, `polish` makes the last steps by it. Without a prior it does not:
+    # If the full Hessian will be computed, `polish` uses it for the last steps. Without a prior it does not:
     # there may be no mode, which is detected only far from the start, where the information vanishes.
     objective = model.objective_of(rows)
     has_prior = objective.has_full_prior()
@@ -248,10 +247,10 @@ def _bound_information_change(objective: Objective, before: Array, after: Array)
         # The information of a row changes by at most the factor exp(|change of score|).
         reach, extent = objective.design.find_reach_and_extent()
         with np.errstate(over="ignore"):
-            bound = float(np.expm1(largest_change(after - before, reach, extent, objective.response)))
+            bound = float(np.expm1(bound_score_change(after - before, reach, extent, objective.response)))
         if bound <= _MIN_INFORMATION_CHANGE:
             return bound
-    return objective.information_change(before, after)
+    return objective.bound_information_change(before, after)
 
 
 class _Candidate(NamedTuple):
@@ -284,8 +283,8 @@ def _choose_by_evidence(
     """Find the precision α of all coefficients with the largest evidence, and the mode for it.
 
     MacKay's (1992) fixed point, which treats the information as constant, is a first approximation. Then the
-    maximum of a parabola through the log-evidences at three values of log α is found, repeatedly. If classes
-    are separable, there may be no maximum.
+    maximum of a parabola through the log-evidences at three values of log α, or a step uphill if it has none,
+    is tried repeatedly. If classes are separable, the evidence may have no maximum.
     """
     objective = model.objective_of(rows)
     coefficients, iterations, is_unbounded = objective.is_coefficient(), 0, False
@@ -304,15 +303,15 @@ def _choose_by_evidence(
         posterior = Laplace(observed.at, trial.precision(observed))
         return _Candidate(log_evidence(-observed.loss, posterior, trial.prior), trial, minimum, observed)
 
-    before = float(np.log(model.prior.precision[coefficients][0]))
+    last = float(np.log(model.prior.precision[coefficients][0]))
     for _ in range(_MAX_ROUNDS):
         log_precision = max(least, float(np.log(choose_precision(curvature, model.prior, coefficients))))
         best = try_precision(log_precision, curvature.at)
         model, curvature = best.model, best.curvature
         is_unbounded = log_precision == least and has_all_rows_correct(model.objective_of(rows), curvature.at)
-        if is_unbounded or abs(log_precision - before) < _MIN_LOG_CHANGE or iterations >= options.max_iter:
+        if is_unbounded or abs(log_precision - last) < _MIN_LOG_CHANGE or iterations >= options.max_iter:
             break
-        before = log_precision
+        last = log_precision
     spacing, is_alpha_converged = _SPACING, False
     for _ in range(_MAX_PARABOLAS):
         if is_unbounded or is_alpha_converged or iterations >= options.max_iter:
@@ -322,25 +321,27 @@ def _choose_by_evidence(
         )
         if iterations >= options.max_iter:  # these two fits may not have converged
             break
-        height = best.log_evidence
-        second = left - 2.0 * height + right
-        is_alpha_converged = max(abs(left - height), abs(right - height)) <= _FLAT_EVIDENCE
-        move = 3.0 * spacing * np.sign(right - left)
-        if second < 0.0:
-            move = np.clip(0.5 * spacing * (left - right) / second, -3.0 * spacing, 3.0 * spacing)
+        middle = best.log_evidence
+        second_difference = left - 2.0 * middle + right
+        has_maximum = second_difference < 0.0
+        is_alpha_converged = max(abs(left - middle), abs(right - middle)) <= _FLAT_EVIDENCE
+        longest = _MAX_MOVE * spacing
+        move = longest * np.sign(right - left)
+        if has_maximum:
+            move = np.clip(0.5 * spacing * (left - right) / second_difference, -longest, longest)
         move = max(float(move), least - log_precision)
         candidate = try_precision(log_precision + move, curvature.at)
         is_alpha_converged = is_alpha_converged or (
-            second < 0.0 and abs(move) < _PARABOLA_STEP and log_precision > least
+            has_maximum and abs(move) < _MIN_MOVE and log_precision > least
         )
-        if candidate.log_evidence < height:
-            spacing *= 0.25
+        if candidate.log_evidence < middle:
+            spacing *= _CONTRACTION
             continue
         log_precision, best = log_precision + move, candidate
         is_unbounded = log_precision <= least + _MIN_LOG_CHANGE and has_all_rows_correct(
             model.objective_of(rows), best.curvature.at
         )
-        spacing = max(0.25 * spacing, abs(move))
+        spacing = max(_CONTRACTION * spacing, abs(move))
     return _EvidenceChoice(
         best.model, best.minimum, best.curvature, iterations, is_unbounded, is_alpha_converged or is_unbounded
     )
@@ -349,9 +350,8 @@ def _choose_by_evidence(
 def _minimise(
     model: LaplaceModel, rows: LinearRows, start: Array, options: FitOptions, report_step: StepReport | None
 ) -> Minimum:
-    return minimise(
-        model.objective_of(rows), start, options.solver, options.tol, options.max_iter, report_step
-    )
+    objective = model.objective_of(rows)
+    return minimise(objective, start, options.solver, options.tol, options.max_iter, report_step)
 
 
 def _make_fit(

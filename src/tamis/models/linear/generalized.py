@@ -1,4 +1,4 @@
-"""Generalised linear models: where Newton's method starts, and the deviance and dispersion of a fit.
+"""Generalised linear models: the start of Newton's method, and the deviance and dispersion of a fit.
 
 Losses are for a dispersion of 1, and the prior's covariance is in units of the dispersion φ, so that φ does
 not change the mode and is estimated afterwards. The posterior's covariance is φ times the inverse precision.
@@ -9,6 +9,7 @@ Nelder, Generalized Linear Models, chapters 2 and 9, on deviance, dispersion and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +35,8 @@ _MIN_RELATIVE_SCORE = 1e-9  # a score below this fraction of the typical one may
 
 def choose_options(options: FitOptions, response: Response, rows: LinearRows) -> FitOptions:
     """Choose the solver for "auto" where the response restricts it, and a smaller tolerance where needed."""
-    # The mode of a sample may be out of the link's range for other rows. And linear least squares need only
-    # one step of Newton's method.
+    # Other solvers start at the mode of a sample, where other rows may have scores out of the link's range.
+    # And linear least squares need only one step of Newton's method.
     if options.solver == "auto" and response.start_needs_all_rows:
         options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
     if not response.is_canonical:  # then the decrement may use the expected information, and is less exact
@@ -48,7 +49,7 @@ def find_start(
 ) -> Array:
     """Find parameters at which every score is in the link's range, and not far from the optimum.
 
-    `near` holds the parameters of a model of other rows. If they keep the scores of these rows in range, they
+    `near` are the parameters of a model of other rows. If they keep the scores of these rows in range, they
     are returned.
     """
     objective = Objective.of(rows, response, prior)
@@ -61,15 +62,15 @@ def find_start(
         return near
     start, design = prior.mean.copy(), rows.design
     if design.intercept:
-        base = rows.map(_AddScores(start)) if start.any() else rows
+        base = rows.map(partial(_add_scores, start)) if start.any() else rows
         intercept = base.find_null_intercept(response)
         if not np.isfinite(intercept):  # all targets are 0, or all are 1: only a prior bounds the intercept
-            intercept = base.map(_ShrinkTargets(len(design))).find_null_intercept(response)
+            intercept = base.map(partial(_shrink_targets, len(design))).find_null_intercept(response)
         start[-1] += intercept
         return start
     mean = response.start_means(np.array([rows.mean_target]), 0.5).item()
     for is_same in (False, True):
-        reweighted = _fit_squares(rows.map(_Reweight(response, mean, is_same)), prior)
+        reweighted = _fit_squares(rows.map(partial(_reweight, response, mean, is_same)), prior)
         if is_in_range(reweighted):
             return reweighted
     if is_in_range(start):
@@ -83,42 +84,27 @@ def find_start(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AddScores:
-    """Rows → the same rows with the scores at given parameters as offsets."""
-
-    at: Array
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        return replace(rows, offsets=rows.scores(self.at))
+def _add_scores(parameters: Array, rows: LinearRows) -> LinearRows:
+    """Return the rows with the scores at these parameters added to their offsets."""
+    return replace(rows, offsets=rows.scores(parameters))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ShrinkTargets:
-    """Rows → the same rows with targets a little nearer to one half, as if a row with target ½ were added."""
-
-    count: int  # the number of all rows
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        return replace(rows, targets=rows.targets + (0.5 - rows.targets) / (self.count + 1.0))
+def _shrink_targets(count: int, rows: LinearRows) -> LinearRows:
+    """Move targets a little towards ½, as if a row with target ½ were added to all `count` rows."""
+    return replace(rows, targets=rows.targets + (0.5 - rows.targets) / (count + 1.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reweight:
-    """Rows → the weights and targets of the first step of iteratively reweighted least squares (IRLS)."""
+def _reweight(response: Response, mean: float, is_same: bool, rows: LinearRows) -> LinearRows:
+    """Return the rows of the first step of iteratively reweighted least squares (IRLS).
 
-    response: Response
-    mean: float  # a mean inside the link's range, near that of all targets
-    is_same: bool  # whether all rows start from this mean, or each from one between it and the row's target
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        means = np.full(len(rows.targets), self.mean)
-        if not self.is_same:
-            means = self.response.start_means(rows.targets, self.mean)
-        scores = self.response.link_function(means)
-        weights = self.response.information(scores) * (1.0 if rows.weights is None else rows.weights)
-        targets = scores if rows.offsets is None else scores - rows.offsets
-        return LinearRows(rows.design, targets, weights, number=rows.number)
+    `mean` is inside the link's range, near that of all targets. If `is_same`, all rows start from it,
+    otherwise each from a mean between it and the row's target.
+    """
+    means = np.full(len(rows.targets), mean) if is_same else response.start_means(rows.targets, mean)
+    scores = response.link_function(means)
+    weights = response.information(scores) * (1.0 if rows.weights is None else rows.weights)
+    targets = scores if rows.offsets is None else scores - rows.offsets
+    return LinearRows(rows.design, targets, weights, number=rows.number)
 
 
 def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
@@ -132,20 +118,20 @@ def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
 def find_interior(rows: LinearRows, typical_score: float) -> Array | None:
     """Find parameters that maximise the smallest score, up to `typical_score`, by linear programming.
 
-    None if the smallest score cannot be positive, or if there are too many rows and columns.
+    Return None if the smallest score cannot be positive, or if there are too many rows and columns.
     """
     design = rows.design
     n, width = len(design), design.width
     if n * width > _CELLS:
         return None
     rows = rows.take(np.arange(n))
-    cells = np.concatenate([block.dense() for block in rows.design.blocks(0, n)])
-    scale = np.abs(cells).max(axis=0)
+    matrix = np.concatenate([block.dense() for block in rows.design.blocks(0, n)])
+    scale = np.abs(matrix).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     offsets = np.zeros(n) if rows.offsets is None else rows.offsets
     program = linprog(  # maximise t ≤ 1 with x·w + offset ≥ t, for scores in units of `typical_score`
         np.append(np.zeros(width), -1.0),
-        A_ub=np.column_stack([-cells / scale, np.ones(n)]),
+        A_ub=np.column_stack([-matrix / scale, np.ones(n)]),
         b_ub=offsets / typical_score,
         bounds=[(None, None)] * width + [(None, 1.0)],
     )
@@ -179,7 +165,7 @@ class ScaledRows:
             prior = GaussianPrior(prior.mean / unit, prior.precision)
         else:
             prior = GaussianPrior(prior.mean, prior.precision / unit**2)
-        return cls(rows.map(_ChangeUnit(unit, is_linear)), prior, unit, is_linear)
+        return cls(rows.map(partial(_change_unit, unit, is_linear)), prior, unit, is_linear)
 
     def scale_parameters(self, parameters: Array) -> Array:
         """Convert parameters for the given targets to parameters for the scaled ones."""
@@ -194,25 +180,19 @@ class ScaledRows:
         return replace(fit, posterior=Laplace(mean, precision), prior=prior)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ChangeUnit:
-    """Rows → the same rows with targets divided by a unit: see `ScaledRows`."""
-
-    unit: float
-    is_linear: bool  # whether scores are divided by the unit, too
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        offsets = rows.offsets
-        if self.is_linear:
-            offsets = None if offsets is None else offsets / self.unit
-        else:
-            offsets = (np.zeros(len(rows.targets)) if offsets is None else offsets) - np.log(self.unit)
-        return replace(rows, targets=rows.targets / self.unit, offsets=offsets)
+def _change_unit(unit: float, is_linear: bool, rows: LinearRows) -> LinearRows:
+    """Divide targets by a unit: see `ScaledRows`."""
+    offsets = rows.offsets
+    if is_linear:
+        offsets = None if offsets is None else offsets / unit
+    else:
+        offsets = (np.zeros(len(rows.targets)) if offsets is None else offsets) - np.log(unit)
+    return replace(rows, targets=rows.targets / unit, offsets=offsets)
 
 
 def _choose_unit(response: Response, rows: LinearRows) -> float:
     """Choose a power of two near the targets' standard deviation or, if that is 0, their root mean square."""
-    squares = rows.total(_SumSquares(response, rows.find_null_intercept(response)))
+    squares = rows.total(partial(_sum_squares, response, rows.find_null_intercept(response)))
     about_null, about_zero = np.sqrt(squares / rows.weight).tolist()
     for size in (about_null, about_zero):
         if size > _MIN_RELATIVE_DEVIATION * about_zero and np.isfinite(size):
@@ -220,16 +200,10 @@ def _choose_unit(response: Response, rows: LinearRows) -> float:
     return 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SumSquares:
-    """Rows → Σ weight · square of the targets about the null model's means, and about zero (2,)."""
-
-    response: Response
-    intercept: float  # of the null model, which has no other parameter
-
-    def __call__(self, rows: LinearRows) -> Array:
-        residuals = rows.targets - self.response.mean(rows.null_scores(self.intercept))
-        return np.array([rows.sum(np.square(residuals)), rows.sum(np.square(rows.targets))])
+def _sum_squares(response: Response, null_intercept: float, rows: LinearRows) -> Array:
+    """Return Σ weight · square of the targets about the null model's means, and about zero (2,)."""
+    residuals = rows.targets - response.mean(rows.null_scores(null_intercept))
+    return np.array([rows.sum(np.square(residuals)), rows.sum(np.square(rows.targets))])
 
 
 # ── a fit → its dispersion ──
@@ -282,7 +256,7 @@ class FittedGeneralized(FittedLinear):
     null_deviance: float  # NaN if the rows were learned in parts
     log_likelihood: float  # NaN if the rows were learned in parts
 
-    def deviance_share(self, rows: LinearRows) -> float:
+    def compute_explained_deviance(self, rows: LinearRows) -> float:
         """Return D², the fraction of the null model's deviance that the model explains.
 
         If the null model's deviance is 0, D² is 1 if the model's is 0, too, and 0 otherwise.
@@ -307,16 +281,18 @@ def make_generalized_fit(
     """
     at = fit.posterior.mean
     null_intercept = np.nan if is_part else rows.find_null_intercept(response)
-    deviance, pearson, null_deviance = rows.total(_SumDeviances(response, at, null_intercept)).tolist()
+    deviance, pearson, null_deviance = rows.total(
+        partial(_sum_deviances, response, at, null_intercept)
+    ).tolist()
     effective = effective_parameters(fit.posterior, fit.prior)
     freedom = rows.weight - effective
     dispersion = estimate_dispersion(method, response, pearson, deviance, rows.weight, freedom)
     log_likelihood = evidence = np.nan
     if not is_part:
-        # As in statsmodels, the log-likelihood of a normal response is at the most likely dispersion.
-        is_profiled = response.uses_likeliest_dispersion and isinstance(method, str)
-        profiled = max(deviance, 0.0) / rows.weight if is_profiled else dispersion
-        likelihoods = rows.total(_SumLogLikelihoods(response, at, (profiled, dispersion)))
+        # As in statsmodels, the log-likelihood of a normal response is that at the most likely dispersion.
+        is_likeliest = response.uses_likeliest_dispersion and isinstance(method, str)
+        reported = max(deviance, 0.0) / rows.weight if is_likeliest else dispersion
+        likelihoods = rows.total(partial(_sum_log_likelihoods, response, at, (reported, dispersion)))
         log_likelihood, evidence = float(likelihoods[0]), _log_evidence(fit, likelihoods[1], dispersion)
     objective = Objective.of(rows, response, fit.prior)
     unbounded_columns = find_vanishing_columns(objective, at, fit.posterior.is_full)
@@ -338,38 +314,29 @@ def make_generalized_fit(
     return state, unbounded_columns
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SumDeviances:
-    """Rows → their deviance and Pearson's squares at a point, and the null model's deviance (3,)."""
+def _sum_deviances(response: Response, at: Array, null_intercept: float, rows: LinearRows) -> Array:
+    """Return the deviance and Pearson's squares of rows at a point, and the null model's deviance (3,).
 
-    response: Response
-    at: Array
-    intercept: float  # of the null model; NaN if its deviance is not needed
-
-    def __call__(self, rows: LinearRows) -> Array:
-        response, targets, scores = self.response, rows.targets, rows.scores(self.at)
-        null_deviance = np.nan
-        if not np.isnan(self.intercept):
-            null_deviance = rows.sum(response.deviance_by_score(rows.null_scores(self.intercept), targets))
-        deviance = rows.sum(response.deviance_by_score(scores, targets))
-        return np.array([deviance, rows.sum(response.pearson_squares(scores, targets)), null_deviance])
+    The last one is NaN if `null_intercept` is, because it is not needed.
+    """
+    targets, scores = rows.targets, rows.scores(at)
+    null_deviance = np.nan
+    if not np.isnan(null_intercept):
+        null_deviance = rows.sum(response.deviance_by_score(rows.null_scores(null_intercept), targets))
+    deviance = rows.sum(response.deviance_by_score(scores, targets))
+    return np.array([deviance, rows.sum(response.pearson_squares(scores, targets)), null_deviance])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SumLogLikelihoods:
-    """Rows → their log-likelihood at a point, for each of some dispersions."""
-
-    response: Response
-    at: Array
-    dispersions: tuple[float, ...]
-
-    def __call__(self, rows: LinearRows) -> Array:
-        scores = rows.scores(self.at)
-        likelihoods = {
-            dispersion: rows.sum(self.response.log_likelihood_by_score(scores, rows.targets, dispersion))
-            for dispersion in set(self.dispersions)
-        }
-        return np.array([likelihoods[dispersion] for dispersion in self.dispersions])
+def _sum_log_likelihoods(
+    response: Response, at: Array, dispersions: tuple[float, ...], rows: LinearRows
+) -> Array:
+    """Return the log-likelihood of rows at a point for each dispersion."""
+    scores = rows.scores(at)
+    likelihoods = {
+        dispersion: rows.sum(response.log_likelihood_by_score(scores, rows.targets, dispersion))
+        for dispersion in set(dispersions)
+    }
+    return np.array([likelihoods[dispersion] for dispersion in dispersions])
 
 
 def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
@@ -383,7 +350,7 @@ def _log_evidence(fit: Fit, likelihood: float, dispersion: float) -> float:
     )
 
 
-# ── parts ──
+# ── rows that are learned in parts ──
 
 
 def continue_generalized(
@@ -422,12 +389,12 @@ def _deviance_change(part: Laplace, prior: GaussianPrior, mean: Array) -> float:
     """
     if part.precision is None:
         return 0.0
-    move, pull = mean - part.mean, part.mean - prior.mean
+    move, from_prior = mean - part.mean, part.mean - prior.mean
     if part.precision.ndim == 1:
         diagonal = prior.diagonal
-        return float(np.square(move) @ (part.precision - diagonal) - 2.0 * move @ (diagonal * pull))
+        return float(np.square(move) @ (part.precision - diagonal) - 2.0 * move @ (diagonal * from_prior))
     matrix = np.diag(prior.precision) if prior.precision.ndim == 1 else prior.precision
-    return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ pull)
+    return float(move @ (part.precision - matrix) @ move - 2.0 * move @ matrix @ from_prior)
 
 
 def _pool(

@@ -18,6 +18,9 @@ from tamis.stats import Gram
 
 Indices = NDArray[np.int64]
 _MIN_REMAINDER = 1e-12  # if 1 − h is smaller, the row alone determines its prediction
+_MIN_RELATIVE_SCALE = (
+    1e-15  # a scale of the noise below this fraction of that with the row is a rounding error
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +126,8 @@ def _leave_out(
 ) -> Univariate:
     """Return the predictive distribution of each row (n, q) without it.
 
-    `squares` is how much the residual sum of squares falls if the row is left out, divided by its weight.
+    `location` and `leverage` are by the model without the row. `squares` is how much the residual sum of
+    squares falls if the row is left out, divided by its weight.
     """
     if posterior.noise is None:
         return Normal(location, np.sqrt((1.0 + leverage) / posterior.beta))
@@ -133,7 +137,8 @@ def _leave_out(
             "got too few rows to leave one out and still know the noise, expected more rows: learn some, or "
             "give a noise_shape above 0"
         )
-    scale = np.maximum(posterior.noise.scale - 0.5 * row_weights * squares, 1e-15 * posterior.noise.scale)
+    least = _MIN_RELATIVE_SCALE * posterior.noise.scale
+    scale = np.maximum(posterior.noise.scale - 0.5 * row_weights * squares, least)
     return StudentT(2.0 * shape, location, np.sqrt((1.0 + leverage) * scale / shape))
 
 

@@ -1,4 +1,4 @@
-"""rows, given a point → gradient and information there → a Gaussian at the posterior's mode (Laplace).
+"""Rows and a point → gradient and Fisher information there → a Gaussian at the posterior's mode (Laplace).
 
 `observe` evaluates the gradient and the information of rows at a point, and `infer` makes Newton's step from
 there: `iterate` of the two is Newton's method, for rows in memory or in shards. At the mode the gradient is
@@ -22,7 +22,9 @@ from tamis.models.linear.responses import Response
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _NO_PRECISION = "no posterior was kept, expected a model with posterior='full' or 'diagonal'"
-_FIXED_POINT_STEPS = 100  # usually 5 to 20 are enough, but not where evidence hardly depends on α
+# The largest number of steps of a fixed-point iteration for α. Usually 5 to 20 are enough, but not where the
+# evidence hardly depends on α.
+_FIXED_POINT_STEPS = 100
 _MAX_LOG_PRECISION = 690.0  # the largest |log α|: floats overflow at about 709
 
 
@@ -87,6 +89,13 @@ class Laplace:
         """Whether the full precision matrix is known."""
         return self.precision is not None and self.precision.ndim == 2
 
+    @property
+    def stored_precision(self) -> Array:
+        """The precision; reading it raises ValueError if it was not stored."""
+        if self.precision is None:
+            raise ValueError(_NO_PRECISION)
+        return self.precision
+
     def factor(self) -> Cholesky:
         """Return the Cholesky factor of the full precision."""
         if self.precision is None or self.precision.ndim != 2:
@@ -95,32 +104,25 @@ class Laplace:
 
     def covariance(self) -> Array:
         """Return the covariance (D, D), or the variances (D,) if the precision is diagonal."""
-        if self.precision is None:
-            raise ValueError(_NO_PRECISION)
-        if self.precision.ndim == 1:
-            return np.asarray(1.0 / self.precision)
+        if self.stored_precision.ndim == 1:
+            return np.asarray(1.0 / self.stored_precision)
         with threads.one_blas_thread:
             return self.factor().inverse()
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
         """Draw parameters (count, D)."""
         noise = rng.standard_normal((count, len(self.mean)))
-        if self.precision is None:
-            raise ValueError(_NO_PRECISION)
-        if self.precision.ndim == 1:
-            return np.asarray(self.mean + noise / np.sqrt(self.precision))
-        inverse = self.factor().inverse_factor()
-        return np.asarray(self.mean + noise @ inverse)
+        if self.stored_precision.ndim == 1:
+            return np.asarray(self.mean + noise / np.sqrt(self.stored_precision))
+        return np.asarray(self.mean + noise @ self.factor().inverse_factor())
 
     def log_volume(self) -> float:
         """Return log ∫ exp(−½ (θ − mean)ᵀ Λ (θ − mean)) dθ, Λ being the precision."""
-        if self.precision is None:
-            raise ValueError(_NO_PRECISION)
-        if self.precision.ndim == 1:
-            determinant = float(np.log(self.precision).sum())
+        if self.stored_precision.ndim == 1:
+            log_determinant = float(np.log(self.stored_precision).sum())
         else:
-            determinant = float(self.factor().log_determinant())
-        return 0.5 * (len(self.mean) * _LOG_TWO_PI - determinant)
+            log_determinant = float(self.factor().log_determinant())
+        return 0.5 * (len(self.mean) * _LOG_TWO_PI - log_determinant)
 
     def score_variances(self, design: Design) -> Array:
         """Return variances of the rows' scores (n,), for a response with one output."""
@@ -128,10 +130,7 @@ class Laplace:
         if covariance.ndim == 1:
             return _diagonal_variances(design, covariance)
         root = self.factor().inverse_factor()
-        parts = design.map_lanes(
-            lambda blocks: [np.square(block.scores(root)).sum(axis=1) for block in blocks]
-        )
-        return np.concatenate([block for part in parts for block in part])
+        return np.concatenate(design.map_blocks(lambda block: np.square(block.scores(root)).sum(axis=1)))
 
     def score_covariances(self, design: Design, response: Response, covariance: Array | None = None) -> Array:
         """Return the covariances of the rows' scores (n, outputs, outputs).
@@ -147,25 +146,24 @@ class Laplace:
             for a, variances in enumerate(covariance.reshape(m, width)):
                 covariances[:, a, a] = _diagonal_variances(design, variances)
         else:
-            cells = covariance.reshape(m, width, m, width)
+            by_vector = covariance.reshape(m, width, m, width)  # of the m vectors that the parameters are
             for block in design.blocks(0, len(design)):
                 rows = block.dense()
                 for a in range(m):
                     for b in range(a, m):
-                        values = np.einsum("ij,ij->i", rows @ cells[a, :, b], rows)
+                        values = np.einsum("ij,ij->i", rows @ by_vector[a, :, b], rows)
                         covariances[block.rows, a, b] = covariances[block.rows, b, a] = values
         return np.asarray(np.einsum("ka,nab,lb->nkl", expansion, covariances, expansion, optimize=True))
 
 
 def _diagonal_variances(design: Design, variances: Array) -> Array:
     """Return Σ_j v_j x_j² of each row (n,): its score's variance if coefficients have variances v."""
-    parts = design.map_lanes(lambda blocks: [block.score_variances(variances) for block in blocks])
-    return np.concatenate([block for part in parts for block in part])
+    return np.concatenate(design.map_blocks(lambda block: block.score_variances(variances)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceModel:
-    """A linear model of any response, for `protocols.iterate`: each step is that of `infer`."""
+    """A linear model with any response, as `protocols.iterate` takes it: each `infer` is a Newton step."""
 
     response: Response
     prior: GaussianPrior
@@ -222,17 +220,15 @@ class LaplaceModel:
 
 def log_evidence(log_likelihood: float, posterior: Laplace, prior: GaussianPrior) -> float:
     """Return log ∫ p(y | θ) p(θ) dθ by Laplace's approximation; flat priors have density 1."""
-    matrix = prior.precision
-    if matrix.ndim == 1:
-        proper = matrix > 0
-        determinant, count = float(np.log(matrix[proper]).sum()), int(proper.sum())
+    if prior.precision.ndim == 1:
+        precisions = prior.precision[prior.precision > 0]
     else:
-        values, _ = eigen(matrix)
-        proper = values > 1e-12 * values[-1]
-        determinant, count = float(np.log(values[proper]).sum()), int(proper.sum())
+        values, _ = eigen(prior.precision)  # ascending
+        precisions = values[values > 1e-12 * values[-1]]  # smaller ones are rounding errors of 0
+    log_determinant = float(np.log(precisions).sum())
     prior_loss, _ = prior.loss(posterior.mean)
-    density = 0.5 * (determinant - count * _LOG_TWO_PI) - prior_loss
-    return log_likelihood + density + posterior.log_volume()
+    log_prior = 0.5 * (log_determinant - len(precisions) * _LOG_TWO_PI) - prior_loss
+    return log_likelihood + log_prior + posterior.log_volume()
 
 
 def choose_precision(
@@ -250,22 +246,23 @@ def choose_precision(
         values = information[coefficients]
         right_sides = values * curvature.at[coefficients] - curvature.gradient[coefficients]
     else:
-        inner, outer = np.flatnonzero(coefficients), np.flatnonzero(~coefficients)
-        target = information @ curvature.at - curvature.gradient
-        matrix, inner_target = information[np.ix_(inner, inner)], target[inner]
-        if len(outer):
-            cross = information[np.ix_(inner, outer)]
-            factor = Cholesky.of(information[np.ix_(outer, outer)], "information of the intercept")
+        # The normal equations of the mode, without the parameters of flat priors: their Schur complement.
+        kept, flat = np.flatnonzero(coefficients), np.flatnonzero(~coefficients)
+        all_right_sides = information @ curvature.at - curvature.gradient
+        matrix, right_sides = information[np.ix_(kept, kept)], all_right_sides[kept]
+        if len(flat):
+            cross = information[np.ix_(kept, flat)]
+            factor = Cholesky.of(information[np.ix_(flat, flat)], "information of the intercept")
             matrix = matrix - cross @ factor.solve(cross.T)
-            inner_target = inner_target - cross @ factor.solve(target[outer][:, None])[:, 0]
+            right_sides = right_sides - cross @ factor.solve(all_right_sides[flat][:, None])[:, 0]
         values, vectors = eigen(matrix)
-        values, right_sides = np.maximum(values, 0.0), vectors.T @ inner_target
+        values, right_sides = np.maximum(values, 0.0), vectors.T @ right_sides
     alpha = float(prior.diagonal[coefficients].mean())
     for _ in range(_FIXED_POINT_STEPS):
         coordinates = right_sides / (values + alpha)  # of the mode, along the eigenvectors
         effective = float((values / (values + alpha)).sum())
-        size = float(coordinates @ coordinates)
-        new = min(effective / size, most) if size * most > effective else most
+        square = float(coordinates @ coordinates)
+        new = min(effective / square, most) if square * most > effective else most
         if abs(np.log(new / alpha)) < 1e-10:
             return new
         alpha = new
@@ -273,47 +270,47 @@ def choose_precision(
 
 
 def _bracket_fixed_point(values: Array, squares: Array, alpha: float, most: float) -> float:
-    """Search from `alpha` in the direction of rising evidence; return the first local maximum."""
+    """Search from `alpha` in the direction of rising evidence; return the first local maximum.
+
+    `values` are the eigenvalues of the information, and `squares` the squared right sides along them.
+    """
 
     def derivative(log_alpha: float) -> float:  # 2α times the derivative of the log-evidence by log α
-        at = np.exp(log_alpha)
-        return float(at * ((values * (values + at) - at * squares) @ np.square(1.0 / (values + at))))
+        a = np.exp(log_alpha)
+        return float(a * ((values * (values + a) - a * squares) @ np.square(1.0 / (values + a))))
 
-    before, limits = float(np.log(alpha)), (-_MAX_LOG_PRECISION, float(np.log(most)))
-    rises = derivative(before) > 0
-    distance = 0.1
-    while before != limits[rises]:
-        trial = float(np.clip(before + (distance if rises else -distance), *limits))
-        if (derivative(trial) > 0) != rises:
-            low, high = sorted((before, trial))
+    at, limits = float(np.log(alpha)), (-_MAX_LOG_PRECISION, float(np.log(most)))
+    is_rising = derivative(at) > 0
+    distance = 0.1  # of the next trial; it grows with every trial
+    while at != limits[is_rising]:
+        trial = float(np.clip(at + (distance if is_rising else -distance), *limits))
+        if (derivative(trial) > 0) != is_rising:
+            low, high = sorted((at, trial))
             return float(np.exp(brentq(derivative, low, high, xtol=1e-11, rtol=1e-14)))
-        before, distance = trial, 1.5 * distance
-    return float(np.exp(before))
+        at, distance = trial, 1.5 * distance
+    return float(np.exp(at))
 
 
 def combine(parts: list[Laplace], powers: list[float], prior: GaussianPrior) -> Laplace:
     """Return the posterior from one prior and the likelihoods of all parts, each raised to its power.
 
-    The likelihood of a part is its posterior divided by the prior. If some part has only the diagonal of its
-    precision, the result has only that.
+    `parts` are posteriors with this prior; the likelihood of each is the posterior divided by the prior. If
+    some part has only the diagonal of its precision, the result has only that.
     """
     is_full = not any(part.is_diagonal for part in parts)
-    base = prior.add_to(np.zeros((len(prior.mean),) * 2)) if is_full else prior.diagonal
-    precision, right_side = base.copy(), _multiply(base, prior.mean)
+    prior_precision = prior.add_to(np.zeros((len(prior.mean),) * 2)) if is_full else prior.diagonal
+    prior_right_side = _multiply(prior_precision, prior.mean)
+    precision, right_side = prior_precision, prior_right_side
     for part, power in zip(parts, powers, strict=True):
-        part_precision = _reduce_precision(part, is_full)
-        precision = precision + power * (part_precision - base)
-        right_side = right_side + power * (_multiply(part_precision, part.mean) - _multiply(base, prior.mean))
+        part_precision = part.stored_precision
+        if not is_full and part_precision.ndim == 2:
+            part_precision = np.diagonal(part_precision)
+        precision = precision + power * (part_precision - prior_precision)
+        right_side = right_side + power * (_multiply(part_precision, part.mean) - prior_right_side)
     if is_full:
         mean = Laplace(prior.mean, precision).factor().solve(right_side[:, None])[:, 0]
         return Laplace(mean, precision)
     return Laplace(right_side / precision, precision)
-
-
-def _reduce_precision(part: Laplace, is_full: bool) -> Array:
-    if part.precision is None:
-        raise ValueError(_NO_PRECISION)
-    return part.precision if is_full or part.precision.ndim == 1 else np.diagonal(part.precision)
 
 
 def _multiply(precision: Array, vector: Array) -> Array:
@@ -330,18 +327,16 @@ def recentre(posterior: Laplace, shift: Array, width: int) -> Laplace:
         return posterior
     change_of_basis = np.eye(width)
     change_of_basis[-1, :-1] = shift  # (x − c)ᵀw + b = (x − c − shift)ᵀw + (b + shiftᵀw)
-    cells = posterior.mean.reshape(-1, width)
-    mean = (cells @ change_of_basis.T).ravel()
+    vectors = posterior.mean.reshape(-1, width)
+    mean = (vectors @ change_of_basis.T).ravel()
     if posterior.precision is None or posterior.precision.ndim == 1:
         return Laplace(mean, posterior.precision)
     inverse = np.eye(width)
     inverse[-1, :-1] = -shift
-    transformation = np.kron(np.eye(len(cells)), inverse)
+    transformation = np.kron(np.eye(len(vectors)), inverse)
     return Laplace(mean, np.asarray(transformation.T @ posterior.precision @ transformation))
 
 
 def to_prior(posterior: Laplace) -> GaussianPrior:
     """Return a posterior as the prior of further rows."""
-    if posterior.precision is None:
-        raise ValueError(_NO_PRECISION)
-    return GaussianPrior(posterior.mean, posterior.precision)
+    return GaussianPrior(posterior.mean, posterior.stored_precision)

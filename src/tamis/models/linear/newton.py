@@ -1,4 +1,4 @@
-"""rows and a trial point → loss and gradient at this point → the next trial point: Newton's method.
+"""Rows and a trial point → loss and gradient at this point → the next trial point: Newton's method.
 
 A `Search` holds the last accepted point, a direction and the length of the step under trial. `observe`
 evaluates the rows at the trial point; `infer` accepts it and chooses the next direction, or shortens the
@@ -36,20 +36,23 @@ Derivative = Literal["gradient", "hessian", "information"]
 FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # the fraction of the linear decrease that a step must achieve (Armijo's condition)
-# Where rounding hides the descent, a step is accepted only if the slope at its end is at most this fraction
-# of the downhill slope at its start, with the opposite sign.
+# Where rounding hides the descent, a step is accepted only if the objective rises at its end at most this
+# fraction as steeply as it falls at its start.
 _MAX_END_SLOPE = 0.9
-_MAX_REJECTIONS = 40  # steps along one direction
-_ROUNDING = 1e-14  # smaller relative differences of two objectives are rounding
+_MAX_REJECTIONS = 40  # after so many rejected steps along one direction, another direction is tried
+_ROUNDING = 1e-14  # a smaller relative difference of two values of the objective is a rounding error
 _NEGLIGIBLE = 1e-18  # a decrement below this fraction of the objective cannot be reduced by further steps
-_FEW_PARAMETERS = 128  # up to this number, a Hessian costs less than a further pass over rows in shards
-_SINGULAR = 1e-13  # smaller eigenvalues of the Hessian, scaled to a unit diagonal, are rounding
-_INDEFINITE = 1e-8  # a negative curvature below this fraction of the expected information is rounding
-_FORCING = 0.1  # largest relative residual at which conjugate gradients stop
+# Up to this number of parameters, a Hessian costs less than a further pass over rows in shards.
+_FEW_PARAMETERS = 128
+_SINGULAR = 1e-13  # a smaller eigenvalue of the Hessian, scaled to a unit diagonal, is a rounding error
+_INDEFINITE = 1e-8  # a negative curvature below this fraction of the expected information is a rounding error
+_MAX_RESIDUAL = 0.1  # the largest relative residual at which conjugate gradients may stop
 # Maximum number of iterations of conjugate gradients, each a product with the information.
 _MAX_PRODUCTS = 200
-_SADDLE = 1e-6  # a decrement below this fraction of the descent along negative curvature: a saddle point
+# At a saddle point the decrement is below this fraction of the descent along negative curvature.
+_SADDLE = 1e-6
 _SAMPLE_DECREMENT = 0.05  # decrement per parameter below which more steps would fit the sample's noise
+_MIN_CURVATURE = 1e-12  # L-BFGS ignores a step s with s · y below this fraction of |y|², y as in `Memory`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +99,7 @@ class Memory:
 
     gradient: Array  # (D,): at the accepted point
     direction: Array  # (D,): of the step under trial
-    # step s, change y of the gradient, and 1 / (s · y), of each of the last steps
+    # Of each of the last steps: the step s, the change y of the gradient, and 1 / (s · y).
     history: tuple[tuple[Array, Array, float], ...]
 
 
@@ -293,12 +296,12 @@ class Newton(LineSearch):
                 step = factor.solve(gradient[:, None])[:, 0]
                 return search.try_directions(Direction.newton(step, gradient))
             return replace(search, request="information", indefinite=matrix)
-        scoring = Direction.newton(solve_semidefinite(matrix, gradient), gradient)
+        by_information = Direction.newton(solve_semidefinite(matrix, gradient), gradient)
         if search.indefinite is not None:
-            downhill = _find_negative_curvature(search.indefinite, matrix, gradient)
-            if downhill is not None and scoring.descent < _SADDLE * downhill.descent:
-                return search.try_directions(downhill, scoring, has_information=True)
-        return search.try_directions(scoring, has_information=True)
+            curved = _find_negative_curvature(search.indefinite, matrix, gradient)
+            if curved is not None and by_information.descent < _SADDLE * curved.descent:
+                return search.try_directions(curved, by_information, has_information=True)
+        return search.try_directions(by_information, has_information=True)
 
     def change_direction(self, search: Search) -> Search:
         if len(search.directions) > 1:
@@ -368,19 +371,19 @@ class Triangular:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kronecker:
-    """Whitening by A ⊗ B; the fields hold the lower Cholesky factors of A (outputs) and of B (columns)."""
+    """Whitening by a Kronecker product A ⊗ B; the fields are the lower Cholesky factors of A and of B."""
 
-    outputs: Array  # (m, m)
-    columns: Array  # (width, width)
+    outputs: Array  # (m, m): of A
+    columns: Array  # (width, width): of B
 
     def whiten_gradient(self, gradient: Array) -> Array:
-        cells = gradient.reshape(len(self.outputs), -1)
-        half = solve_triangular(self.outputs, cells, lower=True, check_finite=False)
+        by_output = gradient.reshape(len(self.outputs), -1)
+        half = solve_triangular(self.outputs, by_output, lower=True, check_finite=False)
         return np.asarray(solve_triangular(self.columns, half.T, lower=True, check_finite=False).T.ravel())
 
     def unwhiten_step(self, step: Array) -> Array:
-        cells = step.reshape(len(self.outputs), -1)
-        half = solve_triangular(self.outputs, cells, lower=True, trans="T", check_finite=False)
+        by_output = step.reshape(len(self.outputs), -1)
+        half = solve_triangular(self.outputs, by_output, lower=True, trans="T", check_finite=False)
         both = solve_triangular(self.columns, half.T, lower=True, trans="T", check_finite=False)
         return np.asarray(both.T.ravel())
 
@@ -416,14 +419,14 @@ class QuasiNewton(LineSearch):
         return self._try_history(start, self.whitening.whiten_gradient(point.gradient), ())
 
     def choose_direction(self, search: Search, point: Point) -> Search:
-        white, memory = self.whitening.whiten_gradient(point.gradient), search.memory
+        gradient, memory = self.whitening.whiten_gradient(point.gradient), search.memory
         if memory is None:
-            return self._try_history(search.accept(point), white, ())
-        history, step, change = memory.history, search.length * memory.direction, white - memory.gradient
+            return self._try_history(search.accept(point), gradient, ())
+        history, step, change = memory.history, search.length * memory.direction, gradient - memory.gradient
         product = float(step @ change)
-        if product > 1e-12 * float(change @ change):
+        if product > _MIN_CURVATURE * float(change @ change):
             history = (*history, (step, change, 1.0 / product))[-_MEMORY:]
-        return self._try_history(search.accept(point), white, history)
+        return self._try_history(search.accept(point), gradient, history)
 
     def change_direction(self, search: Search) -> Search:
         if search.memory is None or not search.memory.history:
@@ -432,11 +435,12 @@ class QuasiNewton(LineSearch):
         return self._try_history(search, search.memory.gradient, ())
 
     def _try_history(
-        self, search: Search, white: Array, history: tuple[tuple[Array, Array, float], ...]
+        self, search: Search, gradient: Array, history: tuple[tuple[Array, Array, float], ...]
     ) -> Search:
-        vector = -_multiply_inverse(white, history)
-        direction = Direction(self.whitening.unwhiten_step(vector), -0.5 * float(white @ vector))
-        decrement, memory = 0.5 * float(white @ white), Memory(white, vector, history)
+        """Try the direction by a history of steps, which is in whitened coordinates, as is the gradient."""
+        vector = -_multiply_inverse(gradient, history)
+        direction = Direction(self.whitening.unwhiten_step(vector), -0.5 * float(gradient @ vector))
+        decrement, memory = 0.5 * float(gradient @ gradient), Memory(gradient, vector, history)
         return search.try_directions(direction, decrement=decrement, memory=memory)
 
 
@@ -460,9 +464,9 @@ def _multiply_inverse(gradient: Array, history: tuple[tuple[Array, Array, float]
 class TruncatedNewton(LineSearch):
     """Newton's directions without a matrix, by conjugate gradients in whitened coordinates (Steihaug 1983).
 
-    They are for models with too many parameters for a matrix. Given a point, `product` returns the function
-    v ↦ (information there + prior precision) v, which takes a pass over the rows. It reads them inside
-    `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
+    They are for models with too many parameters for a matrix. Given a point, `product` returns a function
+    that multiplies a vector by the sum of the information there and the prior's precision. Each call of the
+    function reads all rows, in `infer`: see docs/decisions/0008-linear-models-in-few-passes.md.
     """
 
     whitening: Whitening
@@ -477,17 +481,19 @@ class TruncatedNewton(LineSearch):
         """Solve for Newton's step in whitened coordinates; the smaller the gradient, the more exactly."""
         residual = -self.whitening.whiten_gradient(gradient)
         step, direction = np.zeros_like(residual), residual.copy()
-        square = first = float(residual @ residual)
-        tolerance = min(_FORCING, first**0.5) ** 2 * first
+        square = first_square = float(residual @ residual)
+        tolerance = min(_MAX_RESIDUAL, first_square**0.5) ** 2 * first_square
         for _ in range(_MAX_PRODUCTS):
             if square <= tolerance:
                 break
-            image = self.whitening.whiten_gradient(product(self.whitening.unwhiten_step(direction)))
-            length = square / float(direction @ image)
+            hessian_direction = self.whitening.whiten_gradient(
+                product(self.whitening.unwhiten_step(direction))
+            )
+            length = square / float(direction @ hessian_direction)
             step += length * direction
-            residual -= length * image
-            before, square = square, float(residual @ residual)
-            direction = residual + (square / before) * direction
+            residual -= length * hessian_direction
+            last_square, square = square, float(residual @ residual)
+            direction = residual + (square / last_square) * direction
         return step
 
 
@@ -622,8 +628,8 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
     if objective.design.width > FULL_SIZE:
         return "diagonal"
     # SAMPLE is the least number of rows of a sample: its Hessian would cost at least half as much.
-    few = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
-    return "newton" if few else "whitened"
+    is_small = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
+    return "newton" if is_small else "whitened"
 
 
 def starts_newton_at_sample_mode(objective: Objective, solver: Solver) -> bool:
@@ -666,6 +672,7 @@ def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whiteni
 
 
 def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
+    """Return the whitening by the diagonal of the information at a point, and of the prior's precision."""
     return Diagonal.of(objective.diagonal(at) + objective.prior.diagonal)
 
 
@@ -682,18 +689,18 @@ def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:
     gram = objective.gram()
     coefficients = np.atleast_2d(objective.expand(start))
     scores = coefficients[:, -1] if design.intercept else np.zeros(len(coefficients))
-    outputs = response.row_information(scores)
+    row_information = response.row_information(scores)
     if response.outputs == 1:
-        return Triangular.of(objective.prior.add_to(outputs.item() * gram))
-    output_factor, definite = Cholesky.factorise_definite(outputs)
+        return Triangular.of(objective.prior.add_to(row_information.item() * gram))
+    output_factor, definite = Cholesky.factorise_definite(row_information)
     if not bool(definite):  # the probability of some class is almost zero
         return _whiten_diagonal(objective, start)
-    # The matrix is A ⊗ B (A of outputs, B of columns) plus a diagonal prior, which has no such form: B gets
-    # the prior divided by the mean diagonal of A.
+    # The matrix is a Kronecker product A ⊗ B, where A is the information of one row and B the Gram matrix,
+    # plus the prior's precision, which has no such form: B gets it, divided by the mean diagonal of A.
     width = design.width
     columns = gram.copy()
     prior_diagonal = objective.prior.diagonal.reshape(-1, width).mean(axis=0)
-    mean_information = np.trace(outputs) / len(outputs)
+    mean_information = np.trace(row_information) / len(row_information)
     columns[np.diag_indices(width)] += prior_diagonal / mean_information + 1e-12 * np.diagonal(columns)
     factor, definite = Cholesky.factorise_definite(columns)
     if not bool(definite):

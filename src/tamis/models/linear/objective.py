@@ -26,7 +26,7 @@ from tamis.protocols import Shards, Statistic
 S = TypeVar("S", bound=Statistic)
 
 # The prior of a parameter counts as flat if its precision is below _WEAK, and at most _NEGLIGIBLE times the
-# sum of squares of its column: rounding loses it then.
+# sum of squares of its column: in a sum of the two it would be lost in rounding.
 _WEAK, _NEGLIGIBLE = 1e-8, 1e-14
 # The golden ratio minus 1: fractional parts of its multiples are evenly distributed (Weyl's sequence).
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
@@ -95,7 +95,7 @@ class LinearRows:
         """Return the number of rows with a weight above 0."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights > 0))
 
-    def find_lightest_share(self) -> float:
+    def find_least_relative_weight(self) -> float:
         """Return the smallest weight above 0, divided by the total weight."""
         if self.weights is None:
             return 1.0 / len(self.design)
@@ -206,7 +206,7 @@ class Objective:
         """Return what `value_and_gradient` does, without the prior."""
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[RowBlock]) -> tuple[float, Array]:
+        def sum_lane(blocks: Iterator[RowBlock]) -> tuple[float, Array]:
             total, gradient = 0.0, np.zeros(coefficients.shape)
             for block in blocks:
                 loss, derivatives = self._block_loss(block, coefficients)
@@ -217,10 +217,10 @@ class Objective:
                     gradient += block.gradient(derivatives)
             return total, gradient
 
-        losses, gradients = zip(*self.design.map_lanes(lane), strict=True)
+        losses, gradients = zip(*self.design.map_lanes(sum_lane), strict=True)
         with np.errstate(invalid="ignore"):
             loss = sum(losses)
-            # The sum is by the coefficients of the outputs; `reduce_gradient` makes it one by the parameters.
+            # The sum is the derivative by the coefficients of the outputs, not by the parameters.
             gradient = self.response.reduce_gradient(reduce(add, gradients))
         return (loss if np.isfinite(loss) else np.inf), gradient
 
@@ -245,10 +245,7 @@ class Objective:
     def scores(self, parameters: Array) -> Array:
         """Return the scores of all rows, (n,) or (n, outputs), with offsets added."""
         coefficients = self.expand(parameters)
-        scores_of_lanes = self.design.map_lanes(
-            lambda blocks: [self._block_scores(block, coefficients) for block in blocks]
-        )
-        return np.concatenate([scores for lane in scores_of_lanes for scores in lane])
+        return np.concatenate(self.design.map_blocks(lambda block: self._block_scores(block, coefficients)))
 
     def information(self, parameters: Array, observed: bool = False) -> Array:
         """Return the rows' Fisher information (D, D), without the prior.
@@ -257,30 +254,35 @@ class Objective:
         """
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[RowBlock]) -> Array:
-            matrix = np.zeros((coefficients.size, coefficients.size))
-            for block in blocks:
-                scores, targets = self._block_scores(block, coefficients), self.targets[block.rows]
-                weights = None if self.weights is None else self.weights[block.rows]
-                matrix += self.response.block_information(block, scores, targets, weights, observed)
-            return matrix
+        def compute_information(block: RowBlock) -> Array:
+            scores, targets = self._block_scores(block, coefficients), self.targets[block.rows]
+            weights = None if self.weights is None else self.weights[block.rows]
+            return self.response.block_information(block, scores, targets, weights, observed)
 
-        # As for gradients, from the coefficients of the outputs to the parameters.
-        return self.response.reduce_matrix(reduce(add, self.design.map_lanes(lane)))
+        matrix = self._sum_blocks((coefficients.size, coefficients.size), compute_information)
+        # The sum is by the coefficients of the outputs, not by the parameters.
+        return self.response.reduce_matrix(matrix)
 
     def diagonal(self, parameters: Array) -> Array:
         """Return the diagonal of the information of the rows (D,), without the prior."""
         coefficients = self.expand(parameters)
 
-        def lane(blocks: Iterator[RowBlock]) -> Array:
-            diagonal = np.zeros(self.size)
-            for block in blocks:
-                weights = None if self.weights is None else self.weights[block.rows]
-                scores = self._block_scores(block, coefficients)
-                diagonal += self.response.block_diagonal(block, scores, weights)
-            return diagonal
+        def compute_diagonal(block: RowBlock) -> Array:
+            weights = None if self.weights is None else self.weights[block.rows]
+            return self.response.block_diagonal(block, self._block_scores(block, coefficients), weights)
 
-        return reduce(add, self.design.map_lanes(lane))
+        return self._sum_blocks((self.size,), compute_diagonal)
+
+    def _sum_blocks(self, shape: tuple[int, ...], work: Callable[[RowBlock], Array]) -> Array:
+        """Sum an array of this shape over all blocks of rows: first within each lane, then over the lanes."""
+
+        def sum_lane(blocks: Iterator[RowBlock]) -> Array:
+            total = np.zeros(shape)
+            for block in blocks:
+                total += work(block)
+            return total
+
+        return reduce(add, self.design.map_lanes(sum_lane))
 
     def information_product(self, parameters: Array) -> Callable[[Array], Array]:
         """Return a function that multiplies a vector (D,) by the sum of information and prior precision.
@@ -293,42 +295,31 @@ class Objective:
 
         def multiply(vector: Array) -> Array:
             coefficients = self.expand(vector)
-
-            def lane(blocks: Iterator[RowBlock]) -> Array:
-                product = np.zeros(coefficients.shape)
-                for block in blocks:
-                    product += block.gradient(operator(block.rows, block.scores(coefficients)))
-                return product
-
+            product = self._sum_blocks(
+                coefficients.shape,
+                lambda block: block.gradient(operator(block.rows, block.scores(coefficients))),
+            )
             # The gradient of the prior's loss at this point is the precision times the vector.
             _, prior_product = self.prior.loss(vector + self.prior.mean)
-            return self.response.reduce_gradient(reduce(add, self.design.map_lanes(lane))) + prior_product
+            return self.response.reduce_gradient(product) + prior_product
 
         return multiply
 
-    def information_change(self, before: Array, after: Array) -> float:
-        """Return an upper bound on the relative change of any row's information from `before` to `after`.
+    def bound_information_change(self, before: Array, after: Array) -> float:
+        """Return an upper bound on the relative change of any row's information between two points (D,).
 
-        It is relative to that at `before`. It also bounds the relative change of the sum over rows in any
-        direction; a small change changes standard errors by about half as much.
+        It is relative to the information at `before`. It also bounds the relative change of the sum over rows
+        in any direction; a small change changes standard errors by about half as much.
         """
-        return self.response.information_change(self.scores(before), self.scores(after))
+        return self.response.bound_information_change(self.scores(before), self.scores(after))
 
     def gram(self) -> Array:
         """Return Σ weight · x xᵀ (width, width), x being a row of the design."""
-        design = self.design
-        weights = np.ones(len(design)) if self.weights is None else self.weights
-
-        def lane(blocks: Iterator[RowBlock]) -> Array:
-            matrix = np.zeros((design.width, design.width))
-            for block in blocks:
-                matrix += block.gram(weights[block.rows])
-            return matrix
-
-        return reduce(add, design.map_lanes(lane))
+        weights = np.ones(len(self.design)) if self.weights is None else self.weights
+        return self._sum_blocks((self.design.width,) * 2, lambda block: block.gram(weights[block.rows]))
 
     def flat_parameters(self) -> NDArray[np.bool_]:
-        """Mark the parameters (D,) without a prior, or with one that counts as flat (see `_WEAK`)."""
+        """Return a mask (D,) of the parameters without a prior, or with one that counts as flat."""
         precision = self.prior.diagonal
         weak = precision < _WEAK
         if not precision[weak].any():
@@ -340,21 +331,14 @@ class Objective:
     def column_squares(self) -> Array:
         """Return Σ weight · x² of each column (width,)."""
         weights = np.ones(len(self.design)) if self.weights is None else self.weights
-        return reduce(
-            add,
-            self.design.map_lanes(
-                lambda blocks: sum(
-                    (block.column_squares(weights[block.rows]) for block in blocks), np.zeros(())
-                )
-            ),
-        )
+        return self._sum_blocks((self.design.width,), lambda block: block.column_squares(weights[block.rows]))
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
         """Return the smallest and the largest margin of rows at the parameters `direction` (D,).
 
-        A margin is the score of the row's class minus the next best; offsets are left out. It is −|score| if
-        the response has no classes, or if the target is none. Rows without weight are ignored; without any
-        other rows, the range is (∞, −∞).
+        A margin is the score of the row's class minus the next best; offsets are not added. It is −|score| if
+        the response has no classes, or if the target is not a class but a fraction. Rows without weight are
+        ignored; without any other rows, the range is (∞, −∞).
         """
         margins = self._drop_weightless(
             self.response.margins(self.design.scores(self.expand(direction)), self.targets)
@@ -373,7 +357,7 @@ class Objective:
         return values if self.weights is None else values[self.weights > 0]
 
     def is_coefficient(self) -> NDArray[np.bool_]:
-        """Mark the parameters (D,) that are coefficients, not intercepts."""
+        """Return a mask (D,) of the parameters that are coefficients, not intercepts."""
         mask = np.ones((self.size // self.design.width, self.design.width), dtype=np.bool_)
         mask[:, self.design.columns :] = False
         return mask.ravel()
@@ -408,14 +392,14 @@ def choose_sample(rows: int, size: int) -> NDArray[np.int64] | None:
     return np.unique((rows * (np.arange(count) * _GOLDEN % 1.0)).astype(np.int64))
 
 
-def largest_change(step: Array, reach: float, extent: Array, response: Response) -> float:
+def bound_score_change(step: Array, reach: float, extent: Array, response: Response) -> float:
     """Return an upper bound on the change of a row's score by a step of the parameters (D,).
 
-    With more than two classes it bounds the change of the difference of any two scores.
-
-    `reach` is the largest norm of a row, and `extent` (width,) the largest magnitude in each column.
+    With more than two classes it bounds the change of the difference of any two scores. `reach` is the
+    largest norm of a row, and `extent` (width,) the largest magnitude in each column.
     """
     # Coefficients (pairs, width) of the difference of each pair of scores, or of the only score.
     differences = response.difference_coefficients(step, len(extent))
-    by_length = reach * np.linalg.norm(differences, axis=-1).max()
-    return min(float(by_length), float((np.abs(differences) @ extent).max()))
+    by_norms = reach * np.linalg.norm(differences, axis=-1).max()  # the Cauchy–Schwarz inequality
+    by_columns = (np.abs(differences) @ extent).max()
+    return min(float(by_norms), float(by_columns))

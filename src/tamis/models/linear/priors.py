@@ -39,19 +39,30 @@ def make_coefficient_prior(
     If `prior` is not None, `alpha` must not be set: it must be "evidence" or `default`, the number that
     `alpha` is where the caller gives none.
     """
-    strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
     if prior is not None:
+        strength = read_numbers_or_word(alpha, "alpha", ("evidence",))
         if not isinstance(strength, str) and (strength.ndim or float(strength) != default):
             unset = "'evidence'" if default is None else f"{default:g}"
             raise ValueError(f"got both alpha and prior, expected one of them: leave alpha={unset}")
         return _read_prior(prior, d, q)
-    if isinstance(strength, str):
+    precision = read_alpha(alpha, d)
+    if precision is None:
         return _make_diagonal(np.zeros((q, d)), np.ones(d), alpha=None, by_evidence=True)
-    if strength.shape not in ((), (d,)):
-        raise ValueError(f"got alpha of shape {strength.shape}, expected one number or one per column ({d},)")
-    if not ((strength >= 0) & (strength < np.inf)).all():
-        raise ValueError(f"got alpha={strength.min():g}, expected finite numbers of at least 0")
-    return _make_diagonal(np.zeros((q, d)), np.broadcast_to(strength, (d,)), strength)
+    return _make_diagonal(np.zeros((q, d)), np.broadcast_to(precision, (d,)), precision)
+
+
+def read_alpha(alpha: object, d: int) -> Array | None:
+    """Check a caller's α for d columns; return it as an array () or (d,), or None for "evidence"."""
+    precision = read_numbers_or_word(alpha, "alpha", ("evidence",))
+    if isinstance(precision, str):
+        return None
+    if precision.shape not in ((), (d,)):
+        raise ValueError(
+            f"got alpha of shape {precision.shape}, expected one number or one per column ({d},)"
+        )
+    if not ((precision >= 0) & (precision < np.inf)).all():
+        raise ValueError(f"got alpha={precision.min():g}, expected finite numbers of at least 0")
+    return np.asarray(precision)
 
 
 def check_noise_precision(beta: Array, q: int) -> Array:
@@ -106,8 +117,8 @@ def _read_prior(prior: object, d: int, q: int) -> CoefficientPrior:
         raise ValueError(
             f"got a prior covariance of shape {covariance.shape}, expected ({d}, {d}), or variances ({d},)"
         )
-    what = "prior covariance"
-    factor = Cholesky.of(symmetrize(covariance, what), what, "give one that is")
+    name = "prior covariance"  # in messages
+    factor = Cholesky.of(symmetrize(covariance, name), name, "give one that is")
     log_determinant, flat = -float(factor.log_determinant()), np.zeros(d, dtype=np.bool_)
     return CoefficientPrior(
         means, factor.inverse(), factor.lower, log_determinant, flat, alpha=None, by_evidence=False

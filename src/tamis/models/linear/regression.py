@@ -1,4 +1,4 @@
-"""rows and targets → Gram → LinearPosterior: Bayesian linear regression, with a flat prior on the intercept.
+"""Rows and targets → Gram → LinearPosterior: Bayesian linear regression, with a flat prior on the intercept.
 
     y = level + (x − x̄)·w + noise,   w ~ N(m₀, S₀),   noise ~ N(0, 1/β)
 
@@ -31,8 +31,12 @@ from tamis.stats import Gram
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 _EPS = float(np.finfo(np.float64).eps)
-_LEAST_SQUARE = 1e-300  # below about 1e-308, floats have fewer digits
-_MIN_PIVOT = 1e-7  # Cholesky pivots, scaled to a unit diagonal: a smaller one may come from the prior alone
+_LEAST_SQUARE = 1e-300  # the least mean square of a column: below about 1e-308, floats have fewer digits
+# The least pivot of a Cholesky factor, of a matrix scaled to a unit diagonal, that does not come from the
+# prior alone.
+_MIN_PIVOT = 1e-7
+# Evidence chooses a noise variance of at most this many times the mean square of the targets.
+_MAX_RELATIVE_NOISE = 1e6
 
 
 class Paired(NamedTuple):
@@ -128,6 +132,7 @@ class BayesianLinear:
         """Infer the posterior from the normal equations."""
         q, d = equations.cross.shape
         prior = make_coefficient_prior(self.alpha, self.prior, d, q)
+        # Products with the targets' residuals about the predictions by the prior's mean.
         cross = equations.cross - prior.mean @ equations.gram
         squares = equations.squares - np.einsum("qd,qd->q", prior.mean, equations.cross + cross)
         squares = np.maximum(squares, 0.0)
@@ -142,8 +147,9 @@ class BayesianLinear:
         loss = np.maximum(squares - np.square(coordinates).sum(axis=1), 0.0)
         posterior_noise, beta = None, precisions.beta
         if noise.unknown:
-            a = np.full(q, noise.shape + 0.5 * count)
-            posterior_noise = NoisePosterior(a, np.maximum(noise.scale + 0.5 * loss, a * equations.least))
+            shape = np.full(q, noise.shape + 0.5 * count)
+            scale = np.maximum(noise.scale + 0.5 * loss, shape * equations.least)
+            posterior_noise = NoisePosterior(shape, scale)
             beta = posterior_noise.shape / posterior_noise.scale
         log_evidence: Array | None = None
         if not prior.flat.any() and (posterior_noise is None or min(noise.shape, noise.scale) > 0):
@@ -152,7 +158,7 @@ class BayesianLinear:
             )
             log_level = 0.5 * np.log(equations.weight) if self.intercept else 0.0
             log_evidence = log_evidence - 0.5 * count * _LOG_TWO_PI - log_level
-            log_evidence = log_evidence + _log_fit(beta, loss, count, noise, posterior_noise)
+            log_evidence = log_evidence + _log_noise_terms(beta, loss, count, noise, posterior_noise)
         return LinearPosterior(
             centre=equations.centre,
             level=equations.level + equations.rounding[d:] - mean @ equations.rounding[:d],
@@ -250,21 +256,22 @@ def _choose_precisions(
     return _Precisions(ratio, beta, ratio if noise.unknown else ratio * beta)
 
 
-def _log_fit(
+def _log_noise_terms(
     beta: Array, loss: Array, count: float, noise: _Noise, posterior: NoisePosterior | None
 ) -> Array:
     """Return the terms of the log-evidence (q,) that depend on the noise and the penalised squares `loss`."""
     if posterior is None:
         return 0.5 * count * np.log(beta) - 0.5 * beta * loss
-    before = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)
-    return np.asarray(special.gammaln(posterior.shape) - posterior.shape * np.log(posterior.scale) - before)
+    of_prior = special.gammaln(noise.shape) - noise.shape * np.log(noise.scale)
+    return np.asarray(special.gammaln(posterior.shape) - posterior.shape * np.log(posterior.scale) - of_prior)
 
 
 def _choose_noise(spectrum: Spectrum, least: float, squares: float) -> float:
     """Choose β by the evidence for a known prior; `squares` is the target's sum of squares."""
     if not len(spectrum.values):  # no column with a prior varies
         return spectrum.count / max(spectrum.residual, spectrum.count * least)
-    return evidence.choose_noise(spectrum, least, 1e6 * (squares / spectrum.count + least))
+    most = _MAX_RELATIVE_NOISE * (squares / spectrum.count + least)
+    return evidence.choose_noise(spectrum, least, most)
 
 
 def _eliminate_flat(
@@ -288,8 +295,8 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
     """Find G (k, d, d) with GGᵀ = P⁻¹ for P = ΦᵀΦ + ratio · precision; return G, log|P| (k,), a mask (k, d).
 
     k is 1 if all ratios are equal, otherwise q. If columns are collinear and the prior is weak, a Cholesky
-    factor would lose the prior in rounding; then G is made of eigenvectors. The mask is False for the columns
-    of G that only the prior determines.
+    factor would lose the prior in rounding; then G is made of eigenvectors of ΦᵀΦ. The mask is False for the
+    columns of G that only the prior determines.
     """
     ratios = ratio[:1] if (ratio == ratio[0]).all() else ratio
     precision = gram + ratios[:, None, None] * prior.precision
@@ -304,9 +311,9 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
         values, vectors = spectrum(prior.root.T @ gram @ prior.root)
         rest = complete_basis(vectors)
         for k in np.flatnonzero(weak).tolist():
-            inner, outer = np.sqrt(values + ratios[k]), np.sqrt(ratios[k])
-            root[k] = prior.root @ np.hstack([vectors / inner, rest / outer])
+            informed, uninformed = np.sqrt(values + ratios[k]), np.sqrt(ratios[k])  # √ of the eigenvalues
+            root[k] = prior.root @ np.hstack([vectors / informed, rest / uninformed])
             is_informed[k, len(values) :] = False
-            logs = np.log(inner).sum() + rest.shape[1] * np.log(outer)
+            logs = np.log(informed).sum() + rest.shape[1] * np.log(uninformed)
             volume[k] = 2.0 * logs + prior.log_determinant
     return root, volume, is_informed

@@ -1,4 +1,4 @@
-"""The objective of rows in shards (parts of the data): each of its sums is computed by shard, and added.
+"""The objective of rows in shards (parts of the data): its sums are computed for each shard, and added.
 
 Newton's method, its line search, the evidence and Laplace's approximation are the same as for rows in memory
 (`fitting`): they get all sums from an `Objective`, whose subclass here computes them shard by shard.
@@ -6,6 +6,7 @@ Newton's method, its line search, the evidence and Laplace's approximation are t
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -71,7 +72,7 @@ class Survey:
     targets: Range
     offsets: Range | None = None  # None if the rows have no offsets
     is_sparse: bool = False
-    classes: Array = field(default_factory=lambda: np.empty(0))  # the weight of each, if they are counted
+    classes: Array = field(default_factory=lambda: np.empty(0))  # (K,): the weight of each class, if counted
 
     @classmethod
     def of(cls, rows: LinearRows, classes: int = 0) -> "Survey":
@@ -162,21 +163,8 @@ class ShardedDesign(Design):
 class ShardedRows(LinearRows):
     """Rows in shards."""
 
-    row_shards: Any = None  # `RowShards`, which read the rows; None only in an empty default
-    survey: Survey = field(
-        default_factory=lambda: Survey(
-            counts={},
-            weight=0.0,
-            with_weight=0,
-            lightest=1.0,
-            has_weights=False,
-            sums=np.empty(0),
-            reach=0.0,
-            extent=np.empty(0),
-            targets=Range(0.0, 0.0, 0.0),
-        )
-    )
-
+    row_shards: RowShards = field(kw_only=True)
+    survey: Survey = field(kw_only=True)
     sample: "_Sample | None" = None  # rows that were brought to this process in the pass of the survey
 
     @classmethod
@@ -195,13 +183,15 @@ class ShardedRows(LinearRows):
         of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
         process, by which Newton's method for a model of `size` parameters starts.
         """
-        sample = None if counts is None else choose_sample(sum(counts.values()), size)
-        gather = None if counts is None or sample is None else _Gather(sample, _find_starts(counts))
-        first_pass = shards.total(_SurveyShard(classes, gather))
+        indices = None if counts is None else choose_sample(sum(counts.values()), size)
+        gather = None
+        if counts is not None and indices is not None:
+            gather = partial(_gather, indices, _find_starts(counts))
+        first_pass = shards.total(partial(_survey_shard, classes, gather))
         survey = first_pass.survey
-        rows = None if sample is None else _Sample(sample, first_pass.gathered)
+        sample = None if indices is None else _Sample(indices, first_pass.gathered)
         design = ShardedDesign(centre, intercept, survey)
-        return cls(design, np.empty(0), row_shards=shards, survey=survey, sample=rows)
+        return cls(design, np.empty(0), row_shards=shards, survey=survey, sample=sample)
 
     @property
     def shards(self) -> Any:
@@ -212,8 +202,7 @@ class ShardedRows(LinearRows):
         return True
 
     def total(self, observe: Callable[[LinearRows], S]) -> S:
-        sums: S = self.row_shards.total(observe)
-        return sums
+        return self.row_shards.total(observe)
 
     def map(self, change: Callable[[LinearRows], LinearRows]) -> "ShardedRows":
         return ShardedRows.of(self.row_shards.map(change), self.design.centre, self.design.intercept)
@@ -227,7 +216,7 @@ class ShardedRows(LinearRows):
                 survey.targets.sum, survey.weight, survey.lightest, offsets.least, offsets.largest
             )
             return response.find_null_intercept(
-                sizes, lambda function: self.row_shards.total(_SumRows(function))
+                sizes, lambda function: self.row_shards.total(partial(_sum_rows, function))
             )
 
     @property
@@ -252,26 +241,24 @@ class ShardedRows(LinearRows):
     def divide_weights(self, unit: float) -> "ShardedRows":
         if not self.survey.has_weights:
             return self
-        return ShardedRows.of(self.row_shards.map(_Divide(unit)), self.design.centre, self.design.intercept)
+        return self.map(partial(LinearRows.divide_weights, unit=unit))
 
     def count_with_weight(self) -> int:
         return self.survey.with_weight
 
-    def find_lightest_share(self) -> float:
+    def find_least_relative_weight(self) -> float:
         return self.survey.lightest / self.survey.weight
 
     def count_classes(self, classes: int) -> Array:
         if len(self.survey.classes) == classes:
             return self.survey.classes
-        counts: Array = self.row_shards.total(_CountClasses(classes))
-        return counts
+        return self.row_shards.total(partial(LinearRows.count_classes, classes=classes))
 
     def take(self, rows: NDArray[np.int64]) -> LinearRows:
         """Bring the rows at these ascending indices to this process."""
         if self.sample is not None and np.array_equal(self.sample.indices, rows):
             return self.sample.rows.join()
-        gathered: _Gathered = self.row_shards.total(_Gather(rows, _find_starts(self.survey.counts)))
-        return gathered.join()
+        return self.row_shards.total(partial(_gather, rows, _find_starts(self.survey.counts))).join()
 
 
 def _find_starts(counts: dict[int, int]) -> dict[int, int]:
@@ -281,37 +268,12 @@ def _find_starts(counts: dict[int, int]) -> dict[int, int]:
     return dict(zip(numbers, starts.tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SumRows:
-    """Rows with offsets → sums of their targets, weights and offsets."""
-
-    function: RowSums
-
-    def __call__(self, rows: LinearRows) -> Array:
-        weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
-        offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
-        with np.errstate(divide="ignore"):
-            return self.function(rows.targets, weights, offsets)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Divide:
-    """Rows → the same rows with weights divided by a unit."""
-
-    unit: float
-
-    def __call__(self, rows: LinearRows) -> LinearRows:
-        return rows.divide_weights(self.unit)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _CountClasses:
-    """Rows → the weight of each class (classes,)."""
-
-    classes: int
-
-    def __call__(self, rows: LinearRows) -> Array:
-        return rows.count_classes(self.classes)
+def _sum_rows(function: RowSums, rows: LinearRows) -> Array:
+    """Call a function with targets, weights and offsets of rows; it returns sums of these."""
+    weights = np.ones(len(rows.targets)) if rows.weights is None else rows.weights
+    offsets = np.zeros(len(rows.targets)) if rows.offsets is None else rows.offsets
+    with np.errstate(divide="ignore"):
+        return function(rows.targets, weights, offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,17 +293,15 @@ class _Gathered:
         return join_rows([self.parts[number] for number in sorted(self.parts)])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Gather:
-    """Rows of a shard → the chosen ones of these rows; None if none of them is chosen."""
+def _gather(indices: NDArray[np.int64], starts: dict[int, int], rows: LinearRows) -> _Gathered | None:
+    """Select those rows of a shard that have these ascending indices among the rows of all shards.
 
-    indices: NDArray[np.int64]  # ascending indices of rows among the rows of all shards
-    starts: dict[int, int]  # the index of the first row of each shard, by the shard's number
-
-    def __call__(self, rows: LinearRows) -> _Gathered | None:
-        start = self.starts[rows.number]
-        low, high = np.searchsorted(self.indices, (start, start + len(rows.design)))
-        return None if low == high else _Gathered({rows.number: rows.take(self.indices[low:high] - start)})
+    `starts` has the index of the first row of each shard, by the shard's number. Return None if no row of
+    the shard is selected.
+    """
+    start = starts[rows.number]
+    low, high = np.searchsorted(indices, (start, start + len(rows.design)))
+    return None if low == high else _Gathered({rows.number: rows.take(indices[low:high] - start)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -366,16 +326,12 @@ class _FirstPass:
         raise TypeError("rows are not scaled")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SurveyShard:
-    """Rows of a shard → their survey, and those of them that are to be gathered."""
-
-    classes: int  # the number of classes if targets are indices of classes, else 0
-    gather: _Gather | None
-
-    def __call__(self, rows: LinearRows) -> _FirstPass:
-        gathered = None if self.gather is None else self.gather(rows)
-        return _FirstPass(Survey.of(rows, self.classes), _Gathered({}) if gathered is None else gathered)
+def _survey_shard(
+    classes: int, gather: Callable[[LinearRows], _Gathered | None] | None, rows: LinearRows
+) -> _FirstPass:
+    """Return the survey of a shard's rows, and those of them that `gather` selects."""
+    gathered = None if gather is None else gather(rows)
+    return _FirstPass(Survey.of(rows, classes), _Gathered({}) if gathered is None else gathered)
 
 
 def join_rows(parts: list[LinearRows]) -> LinearRows:
@@ -404,6 +360,7 @@ def join_rows(parts: list[LinearRows]) -> LinearRows:
 
 
 def _join(parts: list[Array | None]) -> Array | None:
+    """Concatenate arrays; return None if one is None."""
     known = [part for part in parts if part is not None]
     return np.concatenate(known) if len(known) == len(parts) else None
 
@@ -411,26 +368,17 @@ def _join(parts: list[Array | None]) -> Array | None:
 # ── the objective ──
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Evaluate:
-    """Rows of a shard → the result of a method of the objective of these rows alone."""
-
-    response: Response
-    prior: GaussianPrior
-    name: str  # of the method of `Objective`
-    arguments: tuple[Any, ...]
-
-    def __call__(self, rows: LinearRows) -> Any:
-        return getattr(Objective.of(rows, self.response, self.prior), self.name)(*self.arguments)
+def _evaluate(
+    response: Response, prior: GaussianPrior, name: str, arguments: tuple[Any, ...], rows: LinearRows
+) -> Any:
+    """Call the method of this name of the objective of a shard's rows alone."""
+    return getattr(Objective.of(rows, response, prior), name)(*arguments)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EvaluateLoss(_Evaluate):
-    """Rows of a shard → the gradient of their loss, followed by the loss (D + 1,)."""
-
-    def __call__(self, rows: LinearRows) -> Array:
-        loss, gradient = Objective.of(rows, self.response, self.prior).row_loss(*self.arguments)
-        return np.append(gradient, loss)
+def _evaluate_loss(response: Response, prior: GaussianPrior, parameters: Array, rows: LinearRows) -> Array:
+    """Return the gradient of the loss of a shard's rows, followed by the loss (D + 1,)."""
+    loss, gradient = Objective.of(rows, response, prior).row_loss(parameters)
+    return np.append(gradient, loss)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -447,61 +395,59 @@ class _Bounds:
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _EvaluateBounds(_Evaluate):
-    """Rows of a shard → the result of a method, a number or a pair (least, largest), as bounds."""
-
-    def __call__(self, rows: LinearRows) -> _Bounds:
-        value = _Evaluate.__call__(self, rows)
-        return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
+def _evaluate_bounds(
+    response: Response, prior: GaussianPrior, name: str, arguments: tuple[Any, ...], rows: LinearRows
+) -> _Bounds:
+    """Return as bounds what `_evaluate` returns: a number, or a pair (least, largest)."""
+    value = _evaluate(response, prior, name, arguments, rows)
+    return _Bounds(*value) if isinstance(value, tuple) else _Bounds(value, value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardedObjective(Objective):
     """The negative log-posterior of rows in shards."""
 
-    sharded: Any = None  # `ShardedRows`
+    sharded: ShardedRows = field(kw_only=True)
 
     @property
     def rows(self) -> LinearRows:
-        rows: LinearRows = self.sharded
-        return rows
+        return self.sharded
 
-    def _total(self, kind: type[_Evaluate], name: str, *arguments: Any) -> Any:
-        return self.sharded.row_shards.total(kind(self.response, self.prior, name, arguments))
+    def _sum(self, name: str, *arguments: Any) -> Array:
+        """Call a method of the objective of each shard, and add the results."""
+        sums: Array = self.sharded.total(partial(_evaluate, self.response, self.prior, name, arguments))
+        return sums
+
+    def _bound(self, name: str, *arguments: Any) -> "_Bounds":
+        """Call a method of the objective of each shard; return the bounds of the results."""
+        return self.sharded.total(partial(_evaluate_bounds, self.response, self.prior, name, arguments))
 
     def row_loss(self, parameters: Array) -> tuple[float, Array]:
         with np.errstate(invalid="ignore"):
-            sums = self._total(_EvaluateLoss, "row_loss", parameters)
+            sums = self.sharded.total(partial(_evaluate_loss, self.response, self.prior, parameters))
         return float(sums[-1]) if np.isfinite(sums[-1]) else np.inf, sums[:-1]
 
     def information(self, parameters: Array, observed: bool = False) -> Array:
-        matrix: Array = self._total(_Evaluate, "information", parameters, observed)
-        return matrix
+        return self._sum("information", parameters, observed)
 
     def diagonal(self, parameters: Array) -> Array:
-        diagonal: Array = self._total(_Evaluate, "diagonal", parameters)
-        return diagonal
+        return self._sum("diagonal", parameters)
 
     def gram(self) -> Array:
-        gram: Array = self._total(_Evaluate, "gram")
-        return gram
+        return self._sum("gram")
 
     def column_squares(self) -> Array:
-        squares: Array = self._total(_Evaluate, "column_squares")
-        return squares
+        return self._sum("column_squares")
 
-    def information_change(self, before: Array, after: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "information_change", before, after)
-        return bounds.largest
+    def bound_information_change(self, before: Array, after: Array) -> float:
+        return self._bound("bound_information_change", before, after).largest
 
     def find_margin_range(self, direction: Array) -> tuple[float, float]:
-        bounds: _Bounds = self._total(_EvaluateBounds, "find_margin_range", direction)
+        bounds = self._bound("find_margin_range", direction)
         return bounds.least, bounds.largest
 
     def find_least_information(self, parameters: Array) -> float:
-        bounds: _Bounds = self._total(_EvaluateBounds, "find_least_information", parameters)
-        return bounds.least
+        return self._bound("find_least_information", parameters).least
 
     def scores(self, parameters: Array) -> Array:
         raise TypeError(_NOT_IN_MEMORY)

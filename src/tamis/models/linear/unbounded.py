@@ -1,15 +1,16 @@
 """Detect likelihoods without a maximum: the columns whose coefficients grow without bounds, if any.
 
 Without a prior a likelihood may have no maximum. With classes this happens if a plane separates them (some
-rows may lie on the plane): scores can then grow without bounds, and a direction in which no row loses is a
-proof (Albert and Anderson 1984). With a log link it happens if means of targets of 0 or less can tend to
-zero: each of Newton's steps then changes their scores by ½ to 1, and steps never become shorter, though the
-objective hardly changes any more. So the length of the next step, in scores, distinguishes this case from an
-optimum.
+rows may lie on the plane): scores can then grow without bounds. It is proved by a direction along which the
+margins of some rows rise and no margin falls (Albert and Anderson 1984). With a log link it happens if means
+of targets of 0 or less can tend to zero: each of Newton's steps then changes their scores by ½ to 1, and
+steps never become shorter, though the objective hardly changes any more. So the length of the next step, in
+scores, distinguishes this case from an optimum.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,25 @@ from tamis.models.linear.newton import minimise
 from tamis.models.linear.objective import LinearRows, Objective
 from tamis.models.linear.responses import Response
 
-# If the comment on a limit begins with "of", the limit is relative to the quantity after it.
-_NO_INFORMATION = 1e-3  # of a row's information at score 0: with less, no row determines a direction
-_LITTLE_INFORMATION = 1e-2  # of a row's information at score 0: if every row has more, no score is large
-_MAX_LIGHT_WEIGHT = 1e-3  # of the mean weight: lighter rows may still be on the wrong side when steps end
-_BORDER = 1e-4  # of the largest margin: rows with a smaller margin lie on the separating plane
-_STRICT = 1e-12  # of the largest margin: a smaller margin is rounding
-_CONSTANT = 1e-5  # of the largest change of a score: a smaller change counts as none
-_NO_CURVATURE = 1e-13  # of the largest curvature: along a smaller one, the length of a step is rounding
-_ROUNDING = 1e-16  # of the largest curvature: the rounding error along a direction without curvature
+# Two fractions of a row's information at a score of 0. If no row has more than the first, the rows do not
+# determine a direction. If every row has more than the second, no score is large.
+_NO_INFORMATION, _LITTLE_INFORMATION = 1e-3, 1e-2
+# A row with less than this fraction of the mean weight may still be on the wrong side when steps end.
+_MAX_LIGHT_WEIGHT = 1e-3
+# Two fractions of the largest margin. A row whose margin is below the first, whatever its sign, lies on the
+# separating plane. A margin below the second is a rounding error.
+_BORDER, _STRICT = 1e-4, 1e-12
+_CONSTANT = 1e-5  # a score that changes by less than this fraction of the largest change counts as constant
+# Two fractions of the largest curvature. Along a direction with less than the first, the length of a step is
+# a rounding error. The second is about the rounding error of a curvature of 0.
+_NO_CURVATURE, _ROUNDING = 1e-13, 1e-16
 _FULL_SIZE = 1000  # number of parameters up to which any direction is searched; beyond, only single columns
-_LONG_STEP = 0.1  # change of a score: near an optimum a step is far shorter, without an optimum ½ or more
-# The step lengths that are tried. The last one changes the slowest score by hundreds.
+# A step that changes some score by more is long: near an optimum steps are far shorter, and without one they
+# change a score by ½ or more.
+_LONG_STEP = 0.1
+_MIN_PART = 0.1  # of the largest part that a column has in a direction: a column with less is not reported
+# The step lengths that are tried, for which the largest change of a score is 1, 2, 4, …. The last one changes
+# even a score that just does not count as constant by hundreds.
 _DISTANCES = 2.0 ** np.arange(25)
 
 
@@ -98,9 +106,9 @@ def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> N
     `flat_part` is `at` with zeros for parameters that have a prior. Return None if there are no such columns.
     """
     width, columns = objective.design.width, objective.design.columns
-    first, last = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
+    at_zero, at_end = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
     uninformed = np.logical_and(
-        objective.flat_parameters(), last <= _NO_INFORMATION / objective.rows.count_with_weight() * first
+        objective.flat_parameters(), at_end <= _NO_INFORMATION / objective.rows.count_with_weight() * at_zero
     )
     uninformed.reshape(-1, width)[:, columns:] = False
     if not uninformed.any() or not _is_proof(objective, np.where(uninformed, flat_part, 0.0)):
@@ -117,36 +125,39 @@ def _find_directions(
     marks the parameters without a prior. Return None if there is no such direction.
     """
     width, columns = objective.design.width, objective.design.columns
-    first = objective.prior.add_to(objective.information(np.zeros_like(at)))
-    scale = np.sqrt(np.diagonal(first))
+    at_zero = objective.prior.add_to(objective.information(np.zeros_like(at)))
+    scale = np.sqrt(np.diagonal(at_zero))
     values, vectors = eigen(precision / (scale[:, None] * scale))
-    threshold = _NO_INFORMATION * float(eigen(first / (scale[:, None] * scale))[0][0])
+    threshold = _NO_INFORMATION * float(eigen(at_zero / (scale[:, None] * scale))[0][0])
     uninformed = vectors[:, values <= threshold / objective.rows.count_with_weight()]
     if not uninformed.shape[1]:
         return None
     # The projection of the parameters on the directions along which rows have no information.
     direction = uninformed @ (uninformed.T @ (scale * at))
     if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
-        if values[0] > threshold * objective.rows.find_lightest_share():
+        if values[0] > threshold * objective.rows.find_least_relative_weight():
             return None
         direction = vectors[:, 0]
-    share = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
-    return np.flatnonzero(share > 0.1 * share.max())
+    parts = np.abs(direction.reshape(-1, width)).max(axis=0)[:columns]
+    return np.flatnonzero(parts > _MIN_PART * parts.max())
 
 
 def make_definite(objective: Objective, precision: Array) -> Array:
-    """Raise the diagonal of a precision that rounding may have left singular until it is definite."""
+    """Raise the diagonal of a precision that rounding may have left singular until it is definite.
+
+    It is raised by a part of the information at scores of 0: by the smallest power of ten that is enough.
+    """
     if precision.ndim == 1:
         least = 1e-14 * objective.diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
     if bool(Cholesky.factorise_definite(precision)[1]):
         return precision
-    first = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
-    for share in 10.0 ** np.arange(-15.0, -5.0):
-        raised = precision + share * np.diag(first)
+    at_zero = np.diagonal(objective.prior.add_to(objective.information(np.zeros(len(precision)))))
+    for part in 10.0 ** np.arange(-15.0, -5.0):
+        raised = precision + part * np.diag(at_zero)
         if bool(Cholesky.factorise_definite(raised)[1]):
             return np.asarray(raised)
-    return np.diag(np.maximum(np.diagonal(precision), 1e-6 * first))
+    return np.diag(np.maximum(np.diagonal(precision), 1e-6 * at_zero))
 
 
 # ── means that fall to zero ──
@@ -163,25 +174,26 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
         return None
     flat = objective.flat_parameters()
     least, largest = rows.target_range
-    if flat.all() and least == largest == 0 and rows.total(_BoundLoss(response, at)).proves_fall:
+    if flat.all() and least == largest == 0 and rows.total(partial(_bound_loss, response, at)).proves_fall:
         return np.arange(rows.design.columns)
     if not is_full or not flat.any() or least > 0:
         return None
-    for step, is_certain in _candidate_steps(objective, at):
+    for step, has_length in _generate_steps(objective, at):
         move = np.where(flat, step, 0.0)
-        longest = rows.total(_FindLongestChange(move)).length
-        is_long = longest > (_LONG_STEP if is_certain else 0.0)
-        if is_long and rows.total(_FollowFall(response, at, move, longest)).is_endless:
+        longest = rows.total(partial(_find_longest_change, move)).length
+        is_long = longest > (_LONG_STEP if has_length else 0.0)
+        if is_long and rows.total(partial(_follow_fall, response, at, move, longest)).is_endless:
             _, extent = objective.design.find_reach_and_extent()
-            share = (np.abs(move) * extent)[: objective.design.columns]
-            return np.flatnonzero(share > 0.1 * share.max(initial=0.0))
+            parts = (np.abs(move) * extent)[: objective.design.columns]
+            return np.flatnonzero(parts > _MIN_PART * parts.max(initial=0.0))
     return None
 
 
-def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
-    """Yield Newton's step (D,) and True, then directions without curvature, in both senses, and False.
+def _generate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, bool]]:
+    """Yield Newton's step (D,) and True; then each direction without curvature, and its opposite, and False.
 
-    Newton's step is by the magnitudes of the Hessian's eigenvalues, so that it descends in any case.
+    The bool is whether the length of the step matters. In Newton's step the Hessian's eigenvalues are
+    replaced by their magnitudes, so that it descends in any case.
     """
     _, gradient = objective.value_and_gradient(at)
     hessian = objective.prior.add_to(objective.information(at, observed=True))
@@ -197,13 +209,13 @@ def _candidate_steps(objective: Objective, at: Array) -> Iterator[tuple[Array, b
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LossBounds:
-    """Logarithms of the loss of some rows, and of a lower bound on the loss of all rows.
+    """The logarithms of the loss of some rows, and of a lower bound on the loss of all rows.
 
     Those of two shards can be added. See `Response.bound_vanishing_loss`.
     """
 
     log_loss: float
-    least: float
+    least: float  # the logarithm of the bound
 
     def __add__(self, other: "_LossBounds") -> "_LossBounds":
         return _LossBounds(float(np.logaddexp(self.log_loss, other.log_loss)), min(self.least, other.least))
@@ -217,17 +229,10 @@ class _LossBounds:
         return self.log_loss < self.least
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _BoundLoss:
-    """Rows → their loss at a point, and the bound on the loss."""
-
-    response: Response
-    at: Array
-
-    def __call__(self, rows: LinearRows) -> _LossBounds:
-        scores = rows.scores(self.at)
-        bounds = self.response.bound_vanishing_loss(scores, rows.targets, rows.weights, rows.offsets)
-        return _LossBounds(*bounds)
+def _bound_loss(response: Response, at: Array, rows: LinearRows) -> _LossBounds:
+    """Return the loss of rows at a point, and the bound on the loss of all rows."""
+    scores = rows.scores(at)
+    return _LossBounds(*response.bound_vanishing_loss(scores, rows.targets, rows.weights, rows.offsets))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,14 +248,9 @@ class _Length:
         return self
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _FindLongestChange:
-    """Rows → the largest change of a score that a change of the parameters makes."""
-
-    move: Array  # (D,)
-
-    def __call__(self, rows: LinearRows) -> _Length:
-        return _Length(float(np.abs(rows.design.scores(self.move)).max(initial=0.0)))
+def _find_longest_change(move: Array, rows: LinearRows) -> _Length:
+    """Return the largest change of a score of these rows that a change of the parameters makes."""
+    return _Length(float(np.abs(rows.design.scores(move)).max(initial=0.0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,26 +273,21 @@ class _Fall:
         return bool(not self.rises and self.derivatives[0] < 0 and self.derivatives.max() <= 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _FollowFall:
-    """Rows → whether scores rise, and the derivatives of the loss, along a direction from a point."""
+def _follow_fall(response: Response, at: Array, move: Array, longest: float, rows: LinearRows) -> _Fall:
+    """Return whether scores rise, and the derivatives of the loss, along a direction from a point (D,).
 
-    response: Response
-    at: Array  # (D,): the point
-    move: Array  # (D,): the direction
-    longest: float  # the largest change of a score that the move makes
-
-    def __call__(self, rows: LinearRows) -> _Fall:
-        changes = rows.design.scores(self.move) / self.longest
-        changing = np.abs(changes) > _CONSTANT
-        changes = changes[changing]
-        if (changes > 0).any():
-            return _Fall(rises=True, derivatives=np.zeros(len(_DISTANCES)))
-        scores, targets = rows.scores(self.at)[changing], rows.targets[changing]
-        weights = np.ones(len(scores)) if rows.weights is None else rows.weights[changing]
-        with np.errstate(over="ignore"):
-            derivatives = [
-                (weights * changes) @ self.response.loss(scores + distance * changes, targets)[1]
-                for distance in _DISTANCES
-            ]
-        return _Fall(rises=False, derivatives=np.array(derivatives))
+    `move` (D,) is the direction, and `longest` the largest change of a score that it makes.
+    """
+    changes = rows.design.scores(move) / longest
+    is_changing = np.abs(changes) > _CONSTANT
+    changes = changes[is_changing]
+    if (changes > 0).any():
+        return _Fall(rises=True, derivatives=np.zeros(len(_DISTANCES)))
+    scores, targets = rows.scores(at)[is_changing], rows.targets[is_changing]
+    weights = np.ones(len(scores)) if rows.weights is None else rows.weights[is_changing]
+    with np.errstate(over="ignore"):
+        derivatives = [
+            (weights * changes) @ response.loss(scores + distance * changes, targets)[1]
+            for distance in _DISTANCES
+        ]
+    return _Fall(rises=False, derivatives=np.array(derivatives))

@@ -18,7 +18,7 @@ from tamis.linalg import Cholesky
 from tamis.models.linear.design import Design
 from tamis.models.linear.fitting import Fit
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, combine, log_evidence, recentre
-from tamis.models.linear.objective import GaussianPrior, LinearRows, largest_change
+from tamis.models.linear.objective import GaussianPrior, LinearRows, bound_score_change
 from tamis.models.linear.responses import Response
 
 F = TypeVar("F", bound="FittedLinear")
@@ -57,8 +57,8 @@ class FittedLinear:
     drift: float  # the largest change of a score from the point where the precision was computed to the mean
     original: Laplace | None = None  # the posterior before any row was removed
     removed: Curvature | None = None  # of the removed rows, at the mean of `original`
-    # Of the step that removes all rows removed since the fit: a bound on its error, and its length, both in
-    # standard deviations.
+    # One step removes all rows that were removed since the fit. `bound` is a bound on its error, and `shift`
+    # is its length, both in standard deviations; NaN if no row was removed.
     bound: float = np.nan
     shift: float = np.nan
 
@@ -75,9 +75,9 @@ class FittedLinear:
     @property
     def coefficients(self) -> tuple[Array, Array]:
         """The coefficients (outputs, d), and the intercepts (outputs,) for columns that are not centred."""
-        cells, d = self.outputs, len(self.centre)
-        intercepts = cells[:, d] if self.intercept else np.zeros(len(cells))
-        return cells[:, :d], intercepts - cells[:, :d] @ self.centre
+        outputs, d = self.outputs, len(self.centre)
+        intercepts = outputs[:, d] if self.intercept else np.zeros(len(outputs))
+        return outputs[:, :d], intercepts - outputs[:, :d] @ self.centre
 
     def covariance(self) -> tuple[Array, Array]:
         """Return the covariance of the coefficients, and the variances of the intercepts (outputs,).
@@ -91,11 +91,11 @@ class FittedLinear:
             variances = np.square(expansion) @ covariance.reshape(m, width)
             intercepts = variances[:, d] if self.intercept else 0.0
             return variances[:, :d].ravel(), variances[:, :d] @ np.square(self.centre) + intercepts
-        parts = covariance.reshape(m, width, m, width)
-        cells = np.einsum("ka,aibj,lb->kilj", expansion, parts, expansion, optimize=True)
-        at_zero = np.concatenate([-self.centre, np.ones(1)])[:width]
-        intercepts = np.einsum("i,kikj,j->k", at_zero, cells, at_zero)
-        return np.ascontiguousarray(cells[:, :d, :, :d]).reshape(k * d, k * d), intercepts
+        by_vector = covariance.reshape(m, width, m, width)  # of the m vectors that the parameters are
+        by_output = np.einsum("ka,aibj,lb->kilj", expansion, by_vector, expansion, optimize=True)
+        at_zero = np.concatenate([-self.centre, np.ones(1)])[:width]  # the row x = 0, minus the centre
+        intercepts = np.einsum("i,kikj,j->k", at_zero, by_output, at_zero)
+        return np.ascontiguousarray(by_output[:, :d, :, :d]).reshape(k * d, k * d), intercepts
 
 
 def keep_fit(
@@ -109,7 +109,7 @@ def keep_fit(
     reach, extent, drift = np.inf, np.full(rows.design.width, np.inf), 0.0
     if can_remove and fit.posterior.is_full:
         reach, extent = rows.design.find_reach_and_extent()
-        drift = largest_change(fit.displacement, reach, extent, response)
+        drift = bound_score_change(fit.displacement, reach, extent, response)
     return FittedLinear(
         response=response,
         centre=rows.design.centre,
@@ -129,6 +129,7 @@ def keep_fit(
 
 
 def _log_evidence(log_likelihood: float, fit: Fit, design: Design) -> float:
+    """Return the log-evidence; NaN if no precision is stored, or if a coefficient has a flat prior."""
     precisions = fit.prior.diagonal.reshape(-1, design.width)[:, : design.columns]
     if fit.posterior.precision is None or not precisions.all():
         return float("nan")
@@ -249,11 +250,14 @@ def remove(
         )
     step = factor.solve(removed.gradient[:, None])[:, 0]
     shift = float(np.sqrt(step @ precision @ step))
-    change = largest_change(step, reach, extent, response)
-    # With R = `change`, ‖∇(θ + δ)‖ ≤ ∫ (e^{drift + tR} − 1) dt ‖δ‖, both in the metric of the precision.
-    mean_growth = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
-    # The precision before the removal, in the metric of the smaller precision after it.
-    before = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
-    growth = np.exp(drift) * mean_growth - 1.0 + np.expm1(drift) * before
-    bound = float(growth * shift + distance_from_mode * np.sqrt(before))
+    change = bound_score_change(step, reach, extent, response)
+    # The step is δ, and R = `change`. The remaining gradient ‖∇(θ + δ)‖ is at most ‖δ‖ times the integral of
+    # e^{drift + tR} − 1 for t from 0 to 1, both norms in the metric of the precision after the removal.
+    # `mean_exponential` is the integral of e^{tR} or, for a small R, a number that is slightly larger.
+    mean_exponential = 1.0 + 0.5 * change * (1.0 + change) if change < 1e-4 else np.expm1(change) / change
+    # The largest eigenvalue of the precision before the removal, in the metric of that after it.
+    ratio = float(np.linalg.norm(factor.whiten(factor.whiten(posterior.precision).T), 2))
+    # The last term: the precision was computed at another point than the information of the removed rows.
+    growth = np.exp(drift) * mean_exponential - 1.0 + np.expm1(drift) * ratio
+    bound = float(growth * shift + distance_from_mode * np.sqrt(ratio))
     return Removal(Laplace(removed.at + step, precision), shift, bound)

@@ -1,4 +1,4 @@
-"""Linear scores and targets → losses, their derivatives and their information: one class per response.
+"""Linear predictors (scores) and targets → losses, derivatives and information: one class per response.
 
 A response is a family and its link. For each row it computes the loss −log p(y | η) up to terms that do not
 depend on the score η, the derivative of the loss by η, the expected second derivative (Fisher's information)

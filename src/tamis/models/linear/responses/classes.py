@@ -20,7 +20,7 @@ from tamis.models.linear.responses.response import ALL_ZERO, Operator, Response,
 from tamis.tables import runs
 
 _CELLS = 1 << 21  # the largest rows · classes · columns that `Softmax.block_information` multiplies at a time
-# The logistic function σ(a) is nearly Φ(a √(π/8)), where Φ is the distribution function of the normal
+# The logistic function σ(a) is nearly Φ(a √(π/8)), where Φ is the standard normal distribution function
 # (MacKay 1992; Bishop 2006, section 4.5.2).
 _PROBIT = np.pi / 8.0
 
@@ -155,8 +155,8 @@ class Bernoulli(ClassResponse):
         return self.probabilities(average_log_odds(scores[:, 0], covariances)[:, None])
 
     def margins(self, scores: Array, targets: Array) -> Array:
-        gains = (2.0 * targets - 1.0) * scores
-        return np.where((targets == 0.0) | (targets == 1.0), gains, -np.abs(scores))
+        margins = (2.0 * targets - 1.0) * scores  # for targets 0 and 1
+        return np.where((targets == 0.0) | (targets == 1.0), margins, -np.abs(scores))
 
     def relative_information(self, scores: Array) -> Array:
         return 4.0 * self.information(scores)
@@ -272,8 +272,8 @@ class Softmax(ClassResponse):
     def reduce_matrix(self, matrix: Array) -> Array:
         classes = self.classes
         width = len(matrix) // classes
-        cells = matrix.reshape(classes, width, classes, width)
-        reduced = np.einsum("ka,kilj,lb->aibj", self.basis, cells, self.basis, optimize=True)
+        by_class = matrix.reshape(classes, width, classes, width)
+        reduced = np.einsum("ka,kilj,lb->aibj", self.basis, by_class, self.basis, optimize=True)
         return np.ascontiguousarray(reduced.reshape((classes - 1) * width, -1))
 
     def block_information(
@@ -320,7 +320,7 @@ class Softmax(ClassResponse):
     def row_information(self, scores: Array) -> Array:
         return np.asarray(self.basis.T @ self.information(scores[None])[0] @ self.basis)
 
-    def information_change(self, before: Array, after: Array) -> float:
+    def bound_information_change(self, before: Array, after: Array) -> float:
         # If no difference of two scores changes by more than R, the information along any direction changes
         # by a factor from e^−R to e^R.
         changes = after - before

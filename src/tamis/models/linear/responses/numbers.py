@@ -9,7 +9,7 @@ from scipy import special
 from tamis.arrays import Array
 from tamis.conjugate import NegativeBinomial, Normal, Univariate
 from tamis.families import stirling
-from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, SumRows, find_root
+from tamis.models.linear.responses.response import ALL_ZERO, NullModelSizes, Response, SumOverRows, find_root
 
 _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Steps of Newton's method that invert the trigamma function: four reach full precision for all variances from
@@ -71,7 +71,7 @@ class Poisson(_LogLink):
         if not has_prior and least == largest == 0:
             raise ValueError(ALL_ZERO)
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         means = sum_rows(partial(self._sum_means, sizes.largest_offset))[0]
         return float(np.log(sizes.target_sum) - np.log(means)) - sizes.largest_offset
 
@@ -113,9 +113,10 @@ def match_gamma(scores: Array, variances: Array) -> tuple[Array, Array]:
     ([2.5], True)
     """
     target = np.maximum(variances, _LEAST_VARIANCE)
-    # Newton's method on 1/ψ₁, which is convex, so that it converges from any start above the solution (Smyth
-    # 2004, "Linear models and empirical Bayes methods"). Both terms of the start are above the solution: the
-    # first is close to it for small variances; the second, which solves 1/x + 1/x² = v, for large ones.
+    # Newton's method on 1/ψ₁, where ψ₁ is the trigamma function. 1/ψ₁ is convex, so that it converges from
+    # any start above the solution (Smyth 2004, "Linear models and empirical Bayes methods"). Both terms of
+    # the start are above the solution: the first is close to it for small variances v; the second, which
+    # solves 1/x + 1/x² = v, for large ones.
     shape = np.minimum(0.5 + 1.0 / target, (0.5 + np.sqrt(0.25 + target)) / target)
     for _ in range(_TRIGAMMA_STEPS):
         variance = special.polygamma(1, shape)
@@ -171,7 +172,7 @@ class Gaussian(_Normal):
     def link_function(self, mean: Array) -> Array:
         return mean
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         return float(sum_rows(self._sum_differences)[0]) / sizes.weight
 
     @staticmethod
@@ -213,7 +214,7 @@ class GaussianLog(_LogLink, _Normal):
                 "exponentials, set link='identity'"
             )
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         product, square = sum_rows(partial(self._sum_products, sizes.largest_offset)).tolist()
         return float(np.log(np.maximum(product, 0.0) / square)) - sizes.largest_offset
 
@@ -255,8 +256,8 @@ class _Positive(Response):
     def likeliest_dispersion(self, mean_deviance: float) -> float:
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
-        # The likeliest ν = 1/φ solves log ν − ψ(ν) = D/2, where D is the mean deviance. The left side is
-        # between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D.
+        # The likeliest ν = 1/φ solves log ν − ψ(ν) = D/2, where D is the mean deviance and ψ the digamma
+        # function. The left side is between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D.
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
         rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.remainder_slope(np.exp(log_shape)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
@@ -315,7 +316,7 @@ class GammaLog(_LogLink, _Positive):
         with np.errstate(over="ignore"):
             return np.asarray(targets * np.exp(-scores))
 
-    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumRows) -> float:
+    def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
         ratios = sum_rows(partial(self._sum_ratios, -sizes.smallest_offset))[0]
         return float(np.log(ratios / sizes.weight)) - sizes.smallest_offset
 

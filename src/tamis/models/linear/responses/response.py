@@ -14,7 +14,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.models.linear.design import RowBlock
 
-# (rows, changes of their scores) → the changes of the derivatives of their losses
+# A function of rows and of changes of their scores, which returns the changes of their losses' derivatives.
 Operator = Callable[[slice, Array], Array]
 
 ALL_ZERO = (
@@ -36,9 +36,10 @@ class NullModelSizes:
     largest_offset: float
 
 
-RowSums = Callable[[Array, Array, Array], Array]  # targets, weights and offsets of some rows → sums
-# Calls such a function with the rows of each shard, and adds the results.
-SumRows = Callable[[RowSums], Array]
+# A function of the targets, weights and offsets of some rows, which returns sums over these rows.
+RowSums = Callable[[Array, Array, Array], Array]
+# A function that calls such a function with the rows of each shard, and adds the results.
+SumOverRows = Callable[[RowSums], Array]
 
 
 class Response(ABC):
@@ -147,7 +148,7 @@ class Response(ABC):
     def predict_distribution(self, scores: Array, variances: Array, dispersion: float) -> Univariate:
         """Return each target's predictive distribution; raise `ValueError` if it has no closed form.
 
-        `variances` are those of the scores, for a posterior that is Gaussian.
+        `variances` (n,) are those of the scores, whose posterior is Gaussian.
         """
         raise ValueError(
             f"the predictive distribution of a target has no closed form for family={self.family!r}, "
@@ -211,7 +212,7 @@ class Response(ABC):
             )
             return self.find_null_intercept(sizes, lambda function: function(targets, w, offsets))
 
-    def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumRows") -> float:
+    def find_null_intercept(self, sizes: "NullModelSizes", sum_rows: "SumOverRows") -> float:
         """Return the maximum-likelihood intercept of the null model of rows with offsets.
 
         `sum_rows` calls its argument with the targets, weights and offsets of all rows, or of each shard, and
@@ -328,13 +329,13 @@ class Response(ABC):
         return multiply
 
     def row_information(self, scores: Array) -> Array:
-        """Return the information of one row by its m products with vectors of parameters (m, m).
+        """Return the information of a row by its products with the m vectors of parameters (m, m).
 
         `scores` (outputs,) are those of the row.
         """
         return self.information(scores).reshape(1, 1)
 
-    def information_change(self, before: Array, after: Array) -> float:
+    def bound_information_change(self, before: Array, after: Array) -> float:
         """Return an upper bound on the relative change of any row's information from one score to another."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             first, second = self.information(before), self.information(after)
