@@ -257,7 +257,7 @@ class Grid:
 def _encode_columns(table: Table, columns: Sequence[int]) -> Codes:
     """Encode columns of a table, without a dictionary if they are integers of a narrow range."""
     if isinstance(table, OneRow):
-        values = table.categories_of(columns)
+        values = table.list_categories(columns)
         return Codes(np.array([[0 if len(keys) else -1 for keys in values]], dtype=np.int64), values)
     integers = _read_integers(table.data, columns) if isinstance(table.data, np.ndarray) else None
     if integers is not None:
