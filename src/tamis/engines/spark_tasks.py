@@ -151,7 +151,7 @@ def _list_sockets() -> list[socket.socket]:
 
 
 def _drain(rows: Iterable[Any]) -> None:
-    """Read rows that are not needed: Spark ends a Python process that leaves rows unread, and starts another."""
+    """Read rows that are not needed, because Spark restarts a Python process that leaves rows unread."""
     for _ in rows:
         pass
 
