@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.sql.database import Column
+from tamis.engines.sql.database import Column, to_array
 from tamis.engines.sql.fixed_point import Bounds
 from tamis.engines.sql.sums import TableSums, ValueCount, take_labels
 from tamis.engines.summing import UnsupportedSumsError
@@ -79,18 +79,18 @@ class ClassSums:
         kinds: list[ColumnKind] = [self.schema.kind(j) for j in range(self.schema.width)]
         remarks: list[tuple[int, str]] = []
         for name, block in self.blocks.items():
-            places = list(range(self.schema.width)) if block.columns is None else list(block.columns)
+            indices = list(range(self.schema.width)) if block.columns is None else list(block.columns)
             if isinstance(block, _COUNTED):
-                counted = self.sums.count_values(places)
-                seen = {value.place for value in counted if value.value is not None}
-                remarks += self._find_remarks(places, counted)
-                parts[name] = self._observe_values(block, places, counted, counts)
+                counted = self.sums.count_values(indices)
+                seen = {value.column for value in counted if value.value is not None}
+                remarks += self._find_remarks(indices, counted)
+                parts[name] = self._observe_values(block, indices, counted, counts)
             else:
-                bounds = self.sums.measure(places)
-                seen = {j for j in places if bounds[j].count}
+                bounds = self.sums.measure(indices)
+                seen = {j for j in indices if bounds[j].count}
                 self._refuse_values(block, bounds)
                 parts[name] = self._observe_numbers(block, bounds, read.keys)
-            for j in set(places) - seen:
+            for j in set(indices) - seen:
                 kinds[j] = "unknown" if kinds[j] == "number" else kinds[j]
         common = kinds[0] if set(kinds) == {"number"} else tuple(kinds)
         schema = Schema(self.schema.width, common, self.schema.names, None, tuple(sorted(remarks)))
@@ -117,7 +117,7 @@ class ClassSums:
     def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
         """Raise for a column with values that the block's family does not allow."""
         for j, bound in bounds.items():
-            name, least, most = self.sums.columns[j].name, bound.least, bound.most
+            name, least, most = self.sums.columns[j].name, bound.minimum, bound.maximum
             if least is None or most is None:
                 continue
             if isinstance(block, PoissonColumns | MultinomialCounts) and least < 0:
@@ -139,7 +139,7 @@ class ClassSums:
         thresholds = {}
         if isinstance(block, BernoulliColumns) and block.threshold is not None:
             thresholds = dict.fromkeys(bounds, float(block.threshold))
-        powers = self.sums.add_powers(bounds, has_squares, thresholds)
+        powers = self.sums.sum_powers(bounds, has_squares, thresholds)
         order = self._find_order(powers.labels, keys)
         rows = Exact.from_integers(np.array(powers.rows, dtype=np.int64)[order])
         first = take_labels(powers.first, order)
@@ -148,7 +148,7 @@ class ClassSums:
             return block.convert_sums(Tally(weight=rows, total=first, keys=keys))
         if is_full:
             refuse_missing(self.sums.columns, bounds, sum(powers.rows))
-            products = self.sums.add_products(list(bounds))
+            products = self.sums.sum_products(list(bounds))
             order = self._find_order(products.labels, keys)
             centre = products.centre[order]
             return Moments.from_centred_products(rows, first, centre, products.products[order], keys)
@@ -163,36 +163,34 @@ class ClassSums:
     # ── distinct values ──
 
     def _observe_values(
-        self, block: Block[Any, Any], places: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
+        self, block: Block[Any, Any], indices: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
     ) -> Sums:
-        """Return the statistic of a block from counts of values; `counts` has the rows of each class."""
-        columns: list[NDArray[Any]] = []
-        for j in places:
-            values = [value.value if value.place == j else None for value in counted]
-            if self.schema.kind(j) in ("number", "integer"):
-                numbers = [np.nan if value is None else float(value) for value in values]
-                columns.append(np.array(numbers, dtype=np.float64))
-            else:
-                columns.append(np.empty(len(counted), dtype=object))
-                columns[-1][:] = values
-        kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in places)
-        names = tuple(self.sums.columns[j].name for j in places)
+        """Return the statistic of a block from counts of values.
+
+        `counts` has the number of rows of each class.
+        """
+        columns = [
+            to_array([value.value if value.column == j else None for value in counted], self.schema.kind(j))
+            for j in indices
+        ]
+        kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in indices)
+        names = tuple(self.sums.columns[j].name for j in indices)
         labels = self._read_labels([value.label for value in counted])
         weights = np.array([value.rows for value in counted], dtype=np.float64)
-        own = block.with_columns(tuple(range(len(places))))
+        own = block.with_columns(tuple(range(len(indices))))
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
         )
-        if isinstance(block, CategoryColumns):  # its weight counts each row once, not once per column
+        if isinstance(block, CategoryColumns):  # its weight is the number of rows, not of rows and columns
             statistic = statistic.with_fields(weight=Exact.from_integers(counts))
         return statistic
 
-    def _find_remarks(self, places: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
+    def _find_remarks(self, indices: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
         """Return what `schema.find_poor_categories` would return for all rows."""
         remarks = []
-        for j in places:
+        for j in indices:
             if self.schema.kind(j) == "category":
-                own = [value for value in counted if value.place == j and value.value is not None]
+                own = [value for value in counted if value.column == j and value.value is not None]
                 distinct, rows = {value.value for value in own}, sum(value.rows for value in own)
                 message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
                 remarks += [] if message is None else [(j, message)]
