@@ -109,10 +109,10 @@ class TableSums:
         for indices_in_query in _split(list(indices), _MAX_SUMS // 5):
             selected = ["COUNT(*)"]
             for j in indices_in_query:
-                nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
+                smallest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
                 is_fraction = f"v{j} <> TRUNC(v{j})" if self.columns[j].kind == "number" else "FALSE"
                 fractions = f"MAX(CASE WHEN {is_fraction} THEN 1 END)"
-                selected += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
+                selected += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", smallest, fractions]
             select = self._select(indices_in_query, {}, keep_integers=True)
             (row,) = self.table.run(f"SELECT {', '.join(selected)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
@@ -369,8 +369,7 @@ def _list_exponents(terms: list[tuple[str, int]]) -> list[int]:
 
 def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
     count, *numbers, fractions = values
-    least, most, nearest = (_to_number(number) for number in numbers)
-    bounds = Bounds(count, least, most, nearest, bool(fractions))
+    bounds = Bounds(count, *map(_to_number, numbers), has_fractions=bool(fractions))
     refuse_bounds(column, bounds)
     return bounds
 
