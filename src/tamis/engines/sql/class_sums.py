@@ -1,8 +1,8 @@
-"""Make the statistic of a generative model, block by block, from sums by label that a database computes.
+"""Make the statistic of a generative model from sums that a database computes for the rows of each label.
 
 For Gaussian, Poisson, Bernoulli and multinomial columns the database computes Σx, Σx² or products. For
-columns of other families it counts distinct values: each value, weighted by its count, is then observed as a
-row in which all other columns are missing.
+columns of other families it counts the rows that have each distinct value. Each value, weighted by its count,
+is then observed as a row in which all other columns are missing.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from tamis.schema import ColumnKind, Schema, describe_poor_category
 from tamis.stats import Exact, Joint, Keys, Labels, Moments, Sums, Tally
 from tamis.tables import Kind, Table
 
-_COUNTED = CategoryColumns | FamilyColumns  # blocks whose columns are counted by value
+_COUNTED = CategoryColumns | FamilyColumns  # blocks for which the database counts rows by value
 _SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns | MultinomialCounts
 
 
-def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
+def refuse_unsupported(name: str, block: Block[Any, Any]) -> None:
     """Raise UnsupportedSumsError for a block whose statistic a database cannot sum."""
     if isinstance(block, GaussianVectors):
         if block.has_matrices and block.exact:
@@ -56,17 +56,18 @@ def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], ro
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Makes the statistic of blocks of columns from sums by label; `missing_label` marks unknown classes."""
+    """Makes the statistic of blocks of columns from sums by label."""
 
     sums: TableSums
     schema: Schema
     blocks: Mapping[str, Block[Any, Any]]
-    missing_label: object
+    missing_label: object  # the label of rows whose class is unknown
 
     def observe(self) -> tuple[Schema, Joint]:
         """Return the schema and the statistic.
 
-        In the schema, columns without values are of kind "unknown", and remarks name poor categories.
+        In the schema, columns without values are of kind "unknown", and remarks name columns of categories
+        that predict little, because nearly every row has a value of its own.
         """
         labels, rows = self.sums.count_labels()
         read = self._read_labels(labels)
@@ -117,23 +118,23 @@ class ClassSums:
     def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
         """Raise for a column with values that the block's family does not allow."""
         for j, bound in bounds.items():
-            name, least, most = self.sums.columns[j].name, bound.minimum, bound.maximum
-            if least is None or most is None:
+            name, low, high = self.sums.columns[j].name, bound.minimum, bound.maximum
+            if low is None or high is None:
                 continue
-            if isinstance(block, PoissonColumns | MultinomialCounts) and least < 0:
+            if isinstance(block, PoissonColumns | MultinomialCounts) and low < 0:
                 raise ValueError(
-                    f"Negative values in data: column {name!r} holds {least:g}, expected counts of at least 0"
+                    f"Negative values in data: column {name!r} holds {low:g}, expected counts of at least 0"
                 )
             if isinstance(block, BernoulliColumns) and block.threshold is None:
-                if least >= 0 and most <= 1 and not bound.has_fractions:
+                if low >= 0 and high <= 1 and not bound.has_fractions:
                     continue
-                shown = f"{least:g}" if least < 0 else f"{most:g}" if most > 1 else "fractions"
+                shown = f"{low:g}" if low < 0 else f"{high:g}" if high > 1 else "fractions"
                 raise ValueError(
                     f"column {name!r} holds {shown}, expected 0 or 1: turn it into flags first, as by x > 0"
                 )
 
     def _observe_numbers(self, block: Block[Any, Any], bounds: Mapping[int, Bounds], keys: Keys) -> Sums:
-        """Return the statistic of a block from sums of its columns, which are those with bounds."""
+        """Return the statistic of a block from sums of its columns; `bounds` has those of each column."""
         is_full = isinstance(block, GaussianVectors) and block.has_matrices
         has_squares = isinstance(block, GaussianColumns | GaussianVectors) and not is_full
         thresholds = {}
