@@ -17,10 +17,7 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_VECTOR_TYPES = (
-    "vector",
-    "array",
-)  # types of columns with several numbers per row; "vector" is of pyspark.ml
+_VECTOR_TYPES = ("vector", "array")  # types of columns with several numbers per row; pyspark.ml has vectors
 _PACKED_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")  # types that are sent in arrays
 _NUMBER_TYPES = ("boolean", *_PACKED_TYPES, "decimal")
 _MIN_ARRAY_COLUMNS = 4  # fewer columns of one type are sent alone, because an array has a cost of its own
@@ -140,9 +137,7 @@ def select_columns(frame: Any, request: Request) -> tuple[Any, ReadRows]:
         )
     expressions, sent = {}, {}
     for name in dict.fromkeys((*columns, *roles.values())):
-        is_decimal = types[name].startswith(
-            "decimal"
-        )  # decimals become floats, because faces read only these
+        is_decimal = types[name].startswith("decimal")  # decimals become floats: faces read no decimals
         sent[name] = "double" if is_decimal else types[name]
         expressions[name] = f"CAST({quote(name)} AS double)" if is_decimal else quote(name)
     packing = Packing.of(sent)

@@ -23,7 +23,7 @@ from tamis.estimators.newton import (
     SOLVERS,
     NewtonFace,
     NewtonState,
-    lay_out_design,
+    make_centred_design,
     read_design_values,
     restore_fit,
 )
@@ -178,7 +178,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         classes = len(plan.keys)
         size = max(1, classes - 1) * (plan.schema.width + plan.intercept)
         rows = ShardedRows.of(
-            tables.map(plan.lay_out),
+            tables.map(plan.make_rows),
             plan.centre,
             plan.intercept,
             classes=classes,
@@ -559,7 +559,7 @@ class ShardPlan:
     intercept: bool
     class_weights: Array | None = None  # (K,)
 
-    def lay_out(self, shard: ShardTable) -> LinearRows:
+    def make_rows(self, shard: ShardTable) -> LinearRows:
         """Convert a shard to rows of the design matrix."""
         labels: Any = shard.labels
         group = match_labels(self.keys, labels).group
@@ -567,7 +567,7 @@ class ShardPlan:
         if self.class_weights is not None:
             own = self.class_weights[group]
             weights = own if weights is None else weights * own
-        design = lay_out_design(shard.values, self)
+        design = make_centred_design(shard.values, self)
         return LinearRows(design, group.astype(np.float64), weights, number=shard.number)
 
 
