@@ -67,10 +67,10 @@ class GeneralizedState(NewtonState):
 class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
     """Generalised linear regression, for targets such as fractions, counts, rates and positive amounts.
 
-    The mean of a target is g⁻¹(intercept + x·w + offset), where g is the link; its variance is φ V(mean), where
-    φ is the dispersion, and V the family's variance function: 1 for gaussian, the mean for poisson, mean · (1
-    − mean) for bernoulli, and mean² for gamma. The result is the mode of the posterior, and a Gaussian around
-    it. A row of weight 2 counts as two equal rows.
+    The mean of a target is g⁻¹(intercept + x·w + offset), where g is the link. Its variance is φ V(mean),
+    where φ is the dispersion and V the family's variance function: 1 for gaussian, the mean for poisson,
+    mean · (1 − mean) for bernoulli, and mean² for gamma. The result is the mode of the posterior, and a
+    Gaussian around it. A row of weight 2 counts as two equal rows.
 
     Parameters
     ----------
@@ -85,8 +85,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         chooses it, which is possible only for bernoulli and poisson, with a dispersion of "estimate", "mle"
         or 1.
     prior : tuple, optional
-        Mean and covariance of the coefficients, in place of alpha; the covariance is given for a dispersion
-        of 1.
+        Mean and covariance of the coefficients, in place of alpha; the covariance is multiplied by φ.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on the intercept; 0 for no prior.

@@ -209,7 +209,10 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def posterior_(self) -> Posterior:
         """The posterior that the present parameters infer from the statistic."""
-        state = self.state_
+        return self._get_posterior(self.state_)
+
+    def _get_posterior(self, state: GenerativeState) -> Posterior:
+        """Return the posterior, inferred when first needed."""
         if state.posterior is None:
             state.posterior = self._infer_posterior(state)
         return state.posterior

@@ -29,8 +29,8 @@ from tamis.schema import Schema
 from tamis.tables import Sparse, Table
 from tamis.warning import warn
 
-# From values of the parameter `solver` to solvers: our names, and two of scikit-learn, whose solvers reach the
-# same optimum by other steps. "whitened" is L-BFGS, or conjugate gradients, in coordinates in which the
+# From values of the parameter `solver` to solvers: our names, and two of scikit-learn, whose solvers reach
+# the same optimum by other steps. "whitened" is L-BFGS, or conjugate gradients, in coordinates in which the
 # Hessian is near the identity; "diagonal" is L-BFGS in coordinates that are scaled by the Hessian's diagonal.
 SOLVERS: dict[str, Solver] = {
     "auto": "auto",
