@@ -369,7 +369,8 @@ def _list_exponents(terms: list[tuple[str, int]]) -> list[int]:
 
 def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
     count, *numbers, fractions = values
-    bounds = Bounds(count, *map(_to_number, numbers), has_fractions=bool(fractions))
+    minimum, maximum, smallest = (_to_number(number) for number in numbers)
+    bounds = Bounds(count, minimum, maximum, smallest, bool(fractions))
     refuse_bounds(column, bounds)
     return bounds
 
