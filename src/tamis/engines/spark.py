@@ -255,7 +255,7 @@ def _collect_sums(rows: Any, count: int) -> list[TaskRow]:
 
 
 def _add_groups(parts: Any, count: int | None) -> Any:
-    """Do the same with a frame, and return a frame.
+    """Add the rows of a frame in groups, as `_collect_sums` does, but return a frame.
 
     If the number of partitions is not known, their rows are added in groups, too; Spark may then join groups
     that have few bytes.
@@ -295,7 +295,7 @@ def _receive(sent: Any) -> Any:
 def _release(kept: Any, name: str | None, folders: Iterable[str]) -> None:
     """Free the shards of the frame `kept` and remove their files; tasks do so on other machines."""
     paths = [Path(folder) for folder in folders]
-    with contextlib.suppress(Exception):  # a session that was stopped meanwhile
+    with contextlib.suppress(Exception):  # the session may have been stopped meanwhile
         if name is not None and not all(path.parent.exists() for path in paths):
             kept.mapInArrow(partial(spark_tasks.remove_kept, name), PART_COLUMNS).toArrow()
         kept.unpersist()

@@ -16,12 +16,7 @@ from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.linear import (
-    CoefficientSummary,
-    LinearExplanation,
-    assign_folds,
-    summarize,
-)
+from tamis.estimators.linear import CoefficientSummary, LinearExplanation, assign_folds, summarize
 from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
 from tamis.estimators.newton import (
     Centred,
@@ -150,7 +145,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, response, batch)
         self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
 
@@ -185,43 +181,27 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         if not has_rows(batch):
             return None
         table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
-        offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
-        rows, _ = self._read_rows(table, plan.response, batch.y, batch.sample_weight, offset, exposure, plan)
+        rows, _ = self._read_rows(table, plan.response, batch, plan)
         return replace(rows, number=batch.number)
 
     def _build_rows(
-        self,
-        table: Table,
-        response: Response,
-        y: object,
-        sample_weight: object,
-        offset: object,
-        exposure: object,
-        fitted: FittedGeneralized | None = None,
+        self, table: Table, response: Response, batch: Batch, fitted: FittedGeneralized | None = None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Check and convert rows, and drop those of weight 0.
+        """Check and convert rows with the targets, weights and offsets of `batch`; drop rows of weight 0.
 
         Also return the indices of the rows that remain, or None if no row was dropped.
         """
-        rows, indices = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
+        rows, indices = self._read_rows(table, response, batch, fitted)
         response.refuse_size(max(map(abs, rows.target_range)))
         return rows, indices
 
     def _read_rows(
-        self,
-        table: Table,
-        response: Response,
-        y: object,
-        sample_weight: object,
-        offset: object,
-        exposure: object,
-        fitted: Centred | None,
+        self, table: Table, response: Response, batch: Batch, fitted: Centred | None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Read rows as `_build_rows` does, but without the check of the largest target."""
-        weights = read_weights(sample_weight, table.rows)
-        targets = read_target(y, table.rows)
-        offsets = _read_offsets(offset, exposure, table.rows, response)
-        indices = None
+        weights, targets = read_weights(batch.sample_weight, table.rows), read_target(batch.y, table.rows)
+        offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
+        offsets, indices = _read_offsets(offset, exposure, table.rows, response), None
         if weights is not None and not weights.all():
             indices = np.flatnonzero(weights)
             table, targets, weights = table.take(indices), targets[indices], weights[indices]
@@ -300,17 +280,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         table, schema = self._read(X)
         before, response = state.fit, make_response(self.family, self.link)
         _refuse_other_response(response, before.response)
-        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure, before)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, response, batch, before)
         self.state_ = GeneralizedState(schema, self._add_rows(before, rows, schema, X, y))
         return self
 
     def _add_rows(
-        self,
-        before: FittedGeneralized,
-        rows: LinearRows,
-        schema: Schema,
-        X: object = None,
-        y: object = None,
+        self, before: FittedGeneralized, rows: LinearRows, schema: Schema, X: object = None, y: object = None
     ) -> FittedGeneralized:
         """Fit more rows, with the posterior of the earlier ones as their prior."""
         response, prior, method = before.response, to_prior(before.posterior), self._read_dispersion_method()
@@ -440,7 +416,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> float:
         """Return D²: the fraction of the deviance of an intercept-only model that this model explains."""
         fitted, table = self.state_.fit, self._read_next_table(X)
-        rows, _ = self._build_rows(table, fitted.response, y, sample_weight, offset, exposure, fitted)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, fitted.response, batch, fitted)
         return fitted.deviance_share(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
@@ -476,7 +453,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, indices = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, indices = self._build_rows(table, response, batch)
         fold = assign_folds(folds, groups, table.rows, indices, random_state)
         fitted = self._fit_rows(rows, response, schema)
         if fold is not None:

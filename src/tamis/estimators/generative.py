@@ -175,12 +175,7 @@ class GenerativeFace(TableFace[GenerativeState]):
                 )
             posterior = self._infer_posterior(state)
         self._fitted = GenerativeState(
-            state.schema,
-            model,
-            state.statistic,
-            state.declared,
-            posterior,
-            state.history,
+            state.schema, model, state.statistic, state.declared, posterior, state.history
         )
         return self
 

@@ -22,13 +22,7 @@ from tamis.estimators.reading import check_sample_count, make_generator, read_fo
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
 from tamis.models.explanation import Contributions
-from tamis.models.linear import (
-    BayesianLinear,
-    HeldOutNumbers,
-    LinearPosterior,
-    cross_validate,
-    leave_one_out,
-)
+from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior, cross_validate, leave_one_out
 from tamis.models.linear.posterior import assess_coefficients
 from tamis.parameters import check_decay_factor
 from tamis.schema import Schema
@@ -71,11 +65,7 @@ class LinearFace(TableFace[T]):
 
 
 def assign_folds(
-    folds: int | str | ArrayLike,
-    groups: Any,
-    rows: int,
-    indices: NDArray[np.int64] | None,
-    random_state: Any,
+    folds: int | str | ArrayLike, groups: Any, rows: int, indices: NDArray[np.int64] | None, random_state: Any
 ) -> NDArray[np.int64] | None:
     """Return the fold of each row, or of the rows with these indices; None for leave-one-out."""
     if indices is not None:

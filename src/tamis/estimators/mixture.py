@@ -19,14 +19,7 @@ from tamis.estimators.generative_shards import RowReader, encode_rows, gather_ro
 from tamis.estimators.reading import make_generator
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_weights
-from tamis.models.generative import (
-    Block,
-    Encoded,
-    Generative,
-    LabelledRows,
-    Posterior,
-    em,
-)
+from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior, em
 from tamis.models.generative.block import Estimate
 from tamis.models.generative.column_blocks import (
     BlockOptions,

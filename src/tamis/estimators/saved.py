@@ -101,9 +101,7 @@ _NEWTON: dict[str, Rule] = {
     "posterior": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
     # The posterior before rows were removed, and the sums of the removed rows at its mean.
     "before": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    "gone": TupleOf(
-        {"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION},
-    ),
+    "gone": TupleOf({"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION}),
     "evidence": _ANY,
     "weight": _POSITIVE,
     "iterations": Integer(),
