@@ -27,17 +27,14 @@ _MAX_WAITING = 16
 
 @dataclass(frozen=True, eq=False)
 class LocalShards(Generic[X]):
-    """Pieces that are read again at each pass."""
+    """Shards that are read from their pieces at each pass; the methods are those of `BatchShards`."""
 
     pieces: Iterable[Piece[X]]  # each pass iterates over it
     count: int | None = None  # the number of pieces, if it is known before they are read
     progress: str = ""  # the name of the progress bar; no bar is drawn if it is empty, or `count` None or 0
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Return the total of the shards' statistics: observe every shard, and add the results.
-
-        `observe` returns None for a shard without rows.
-        """
+        """Observe every shard, and add the statistics."""
         bar = Bar(self.progress, self.count) if self.progress and self.count else None
         sums: S | None = None
         observed = threads.map_ahead(partial(apply_to_piece, observe), self.pieces, max_waiting=_MAX_WAITING)
@@ -51,10 +48,7 @@ class LocalShards(Generic[X]):
         return require_rows(sums)
 
     def map(self, transform: Callable[[X], Y | None], /) -> "LocalShards[Y]":
-        """Return shards to which `transform` is applied each time one is read.
-
-        `transform` returns None for a shard without rows.
-        """
+        """Return shards to which `transform` is applied each time one is read."""
         return LocalShards(_TransformedPieces(self.pieces, transform), self.count, self.progress)
 
     def keep(self) -> "LocalShards[X]":

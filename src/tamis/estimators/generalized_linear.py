@@ -201,7 +201,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         """Read rows as `_build_rows` does, but without the check of the largest target."""
         weights, targets = read_weights(batch.sample_weight, table.rows), read_target(batch.y, table.rows)
         offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
-        offsets, indices = _read_offsets(offset, exposure, table.rows, response), None
+        offsets = _read_offsets(offset, exposure, table.rows, response)
+        indices = None
         if weights is not None and not weights.all():
             indices = np.flatnonzero(weights)
             table, targets, weights = table.take(indices), targets[indices], weights[indices]

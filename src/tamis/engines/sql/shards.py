@@ -111,26 +111,22 @@ class SQLShards:
         name = self.request.named_roles.get("y")
         return None if name is None or not self._names else self._by_name[name]
 
-    # ── rows ──
+    # ── rows, which are read in batches and observed in this process ──
 
     @cached_property
     def _batches(self) -> BatchShards[Batch]:
         return self.table.open_rows(self.request)
 
     def total(self, observe: Callable[[Batch], S | None], /) -> S:
-        """Read the rows in batches and observe them in this process."""
         return self._batches.total(observe)
 
     def map(self, transform: Callable[[Batch], Y], /) -> BatchShards[Y]:
-        """Return the batches, to which `transform` is applied whenever they are read."""
         return self._batches.map(transform)
 
     def keep(self) -> BatchShards[Batch]:
-        """Return the batches, which are read again at each pass."""
         return self._batches.keep()
 
     def read_first(self) -> Batch:
-        """Return the first batch."""
         return self._batches.read_first()
 
 

@@ -226,8 +226,8 @@ class TableSums:
         """Write the query for sums of products; `used` and the `pairs` refer to elements of `indices`.
 
         A row has the label, the centres m{k} and the scales s{k} of the columns `used`, and a sum per pair. A
-        value minus its centre is multiplied by its column's scale, 2**30 divided by the range, and then with
-        the same of another column.
+        value minus its centre is multiplied by its column's scale, which is 2**30 divided by the range, and
+        then by the result for another column.
         """
         centres = ", ".join(
             f"LEAST(GREATEST(AVG(v{indices[k]}), MIN(v{indices[k]})), MAX(v{indices[k]})) AS m{k}, "
