@@ -56,8 +56,7 @@ def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
 def find_files(data: str | Path) -> list[Path]:
     """Return the file, the files in a folder, or those that match a pattern, in the order of their paths.
 
-    Of a folder, files of other formats are ignored, and so are files and folders whose names begin with . or
-    _.
+    Files of other formats in a folder are ignored, and so are files and folders named ".…" or "_…".
     """
     path = Path(data)
     if path.is_dir():
@@ -137,10 +136,10 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
-    """Yield tuples of consecutive row groups, each of at most `_MAX_SHARD_BYTES` or a single larger group."""
+    """Yield tuples of consecutive row groups: one, or several of at most `_MAX_SHARD_BYTES` together."""
     joined: list[int] = []
     size = 0
-    # The fraction of a row group's bytes that is read, if all columns are of one size.
+    # The fraction of a row group's bytes that is read, assuming that all columns have the same size.
     fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))
     for group in range(metadata.num_row_groups):
         bytes_read = int(metadata.row_group(group).total_byte_size * fraction)

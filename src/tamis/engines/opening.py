@@ -51,7 +51,7 @@ class Request:
 
     @property
     def named_roles(self) -> dict[str, str]:
-        """The same if all are names of columns; raise TypeError otherwise."""
+        """The roles, if all are names of columns; otherwise, it raises TypeError."""
         for name, value in self.roles.items():
             if not isinstance(value, str):
                 raise TypeError(
@@ -135,12 +135,12 @@ SOURCES: tuple[Source, ...] = (
     Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
     Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
 )
-ENGINES: dict[str, str] = {  # by the package of the object that is given as `engine`
+ENGINES: dict[str, str] = {  # the module of an engine, by the package of the object given as `engine`
     "distributed": "tamis.engines.dask",
     "pyspark": "tamis.engines.spark",
 }
 
-# The answers of `find_module` by the type of the data.
+# What `find_module` returned before, by the type of the data.
 _modules: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 
 

@@ -1,8 +1,8 @@
 """Spark data frames → shards that are observed in Spark's tasks.
 
 In Spark's terms, the driver is the process that plans queries, executors are the processes that run their
-tasks, and a task works on one partition of the rows. In a classic session, this Python process controls the
-driver; with Spark Connect, it sends queries to a server, which does.
+tasks, and a task works on one partition of the rows. In a classic session, the driver belongs to this Python
+process; with Spark Connect, it is a server, to which this process sends queries.
 
 A shard is a partition. A task (`spark_tasks`) observes its partition and returns one row: the number of the
 partition and the bytes of its statistic. If there are many of these rows, further tasks add them in groups,
@@ -54,7 +54,7 @@ S = TypeVar("S", bound=Statistic)
 _FIRST_ROWS = 10_000  # rows that this process reads to find the columns and their types
 _MAX_UNGROUPED = 32  # if there are more partitions, tasks add their statistics in groups
 _MAX_GROUPS = 8  # the largest number of these groups, if the number of partitions is not known
-_TASK_BYTES = 1 << 28  # bytes of kept shards, about, that one task reads; fewer if that uses more cores
+_TASK_BYTES = 1 << 28  # bytes of kept shards that one task reads, about, or fewer so that no core is idle
 
 
 def open_shards(data: Any, request: Request) -> "SparkShards[Batch]":
@@ -99,7 +99,7 @@ class _KeptSource:
 
     origin: _Source
     kept_transforms: tuple[Callable[[Any], Any], ...]  # applied to rows of the origin before they are kept
-    # The kept shards from which these are made, by the last transforms. Its transforms are the first of ours.
+    # The kept shards from which these are made by further transforms; None if these are made from the origin.
     parent: "_KeptSource | None" = None
     # The name of the folders of the files; None if the shards are kept in Spark's cache instead.
     name: str | None = field(default_factory=spark_files.name_kept)
@@ -178,13 +178,13 @@ class SparkShards(Generic[X]):
     """The partitions of a data frame."""
 
     source: _Source | _KeptSource
-    # Reads a batch, or a piece, with the columns of the source and none, some or all of its rows.
+    # Returns a batch, or what a piece loads, with the columns of the source, and none, some or all of its rows.
     read_head: Callable[[], Any]
     # Functions that are applied to each chunk of the source, one after the other.
     transforms: tuple[Callable[[Any], Any], ...] = ()
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every partition, and add; `observe` returns None for a shard without rows."""
+        """Observe every partition, and add the statistics."""
         sums: S = self.source.total(self.transforms, observe)
         return sums
 

@@ -29,7 +29,7 @@ class Packing:
     """Which columns are sent alone, and which in arrays; the arrays are the last columns of a frame."""
 
     alone: tuple[str, ...]
-    arrays: tuple[tuple[str, ...], ...]  # the columns of each, which are of one type
+    arrays: tuple[tuple[str, ...], ...]  # the columns of each array, which have the same type
 
     @classmethod
     def of(cls, types: dict[str, str]) -> "Packing":

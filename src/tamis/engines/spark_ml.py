@@ -43,7 +43,7 @@ except ModuleNotFoundError as error:
 
 import pyarrow as pa
 
-# Spark's type of predictions whose NumPy dtype is of this kind.
+# From the `dtype.kind` of predictions to their type in Spark.
 _PREDICTION_TYPES = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
 _FACE = "face"  # the field of a saved model that holds the face
 

@@ -182,7 +182,7 @@ class ClassSums:
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
         )
-        if isinstance(block, CategoryColumns):  # its weight is the number of rows, not of rows and columns
+        if isinstance(block, CategoryColumns):  # its weight counts a row once, however many columns it has
             statistic = statistic.with_fields(weight=Exact.from_integers(counts))
         return statistic
 

@@ -64,7 +64,7 @@ class SQLTable(ABC):
 
     @contextmanager
     def keep_snapshot(self) -> Iterator[None]:
-        """Let all queries inside see the same rows, where the database can do so."""
+        """Let all queries of the `with` block see the same rows, if the database can do so."""
         yield
 
 

@@ -16,7 +16,7 @@ from itertools import combinations_with_replacement
 
 SLICE_BITS = 30  # bits of a slice; the product of two has 60, and a BIGINT has 63 and a sign
 _SLICE_MASK = (1 << SLICE_BITS) - 1  # a slice of ones
-_MAX_BITS = 600  # from the highest to the lowest bit of a column's values, so that no scaled value underflows
+_MAX_BITS = 600  # from the highest to the lowest bit of a column's values; then no scaled value underflows
 _MAX_EXPONENT = 500  # values below 2**500 have squares that a float can hold
 _LOWEST_EXPONENT = -1074  # the smallest positive float is 2**-1074
 

@@ -106,7 +106,7 @@ class TableSums:
     def measure(self, indices: Sequence[int]) -> dict[int, Bounds]:
         """Find the number and the range of the values in the columns with these indices."""
         bounds: dict[int, Bounds] = {}
-        for indices_in_query in _split(list(indices), _MAX_SUMS // 5):
+        for indices_in_query in _split(list(indices), _MAX_SUMS // 5):  # five results per column
             selected = ["COUNT(*)"]
             for j in indices_in_query:
                 smallest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
@@ -193,8 +193,8 @@ class TableSums:
     def sum_products(self, indices: Sequence[int]) -> Products:
         """Sum (x − c)(y − d) of each pair of these columns, by label; c and d are near the label's means.
 
-        Each product is computed in float64, rounded to 2**-60 of the largest that the ranges of its columns
-        allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
+        Each product is computed in float64, rounded to 2**-60 of the largest product that the ranges of its
+        columns allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
         it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
         """
         width = len(indices)
