@@ -178,7 +178,7 @@ class SparkShards(Generic[X]):
     """The partitions of a data frame."""
 
     source: _Source | _KeptSource
-    # Returns a batch, or what a piece loads, with the columns of the source, and none, some or all of its rows.
+    # Returns what a task would read, with all columns of the source, and none, some or all of its rows.
     read_head: Callable[[], Any]
     # Functions that are applied to each chunk of the source, one after the other.
     transforms: tuple[Callable[[Any], Any], ...] = ()

@@ -70,7 +70,7 @@ _HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
 
 class _CallbackSupport:
-    """Has the methods of scikit-learn's `CallbackSupportMixin`, but imports it only when one is called."""
+    """The methods of scikit-learn's `CallbackSupportMixin`, which is imported when one of them is called."""
 
     @available_if(lambda face: _HAS_CALLBACKS)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def set_callbacks(self, *callbacks: Any) -> Self:
@@ -90,7 +90,7 @@ def _has_callbacks(face: object) -> bool:
 def _refuse_matrices(params: dict[str, Any]) -> None:
     """Raise if an array or list of two or more axes was given for a parameter that must not be an array.
 
-    Arrays of one axis are found by the checks of each parameter.
+    The check of each parameter refuses arrays of one axis.
     """
     for name, value in params.items():
         if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:

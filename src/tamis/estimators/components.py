@@ -265,8 +265,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their weights, as if they had never been learned.
 
-        Without `exact`, products of many rows at once are rounded, except those of outliers. Therefore an
-        error is raised if less than 1e-10 of the sum of squares of a column would be left.
+        Without `exact`, sums of products are rounded if many rows are learned at once (without outliers,
+        whose products are summed exactly). Therefore an error is raised if less than 1e-10 of the sum of
+        squares of a column would be left.
         """
         self.state_.require_statistic("take from")
         self._change_statistic(

@@ -225,7 +225,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
 
 class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
-    """Fisher's discriminant: directions in which variance between classes is largest relative to that within.
+    """Fisher's discriminant: the directions with the largest ratio of variance between and within classes.
 
     `transform` projects rows on them; `predict` is that of the tied Gaussian discriminant.
 
@@ -305,7 +305,10 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         return int(self.scalings_.shape[1])
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
-        """Return Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or the best one."""
+        """Return Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, by default the best one.
+
+        m is the mean of a class's projections, and s² the sum of their squared deviations from it.
+        """
         self._require_state("")
         return self._get_projection("criterion").criterion(direction)
 

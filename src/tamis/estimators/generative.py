@@ -228,13 +228,13 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of EM; 1 where all labels were given."""
+        """The number of iterations of EM; 1 if all labels were given."""
         history = self.state_.history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
-        """Whether EM converged: its last gain was less than `tol`. True where all labels were given."""
+        """Whether the last gain of EM was less than `tol`; True if all labels were given."""
         history = self.state_.history
         return history is None or history.converged
 

@@ -30,7 +30,7 @@ from tamis.warning import warn
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ROLES = ("y", "sample_weight")  # arguments of `fit` that are columns of shards
+_ROLES = ("y", "sample_weight")  # arguments of `fit` that are fields of `Request`; the others are in `others`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool
 
 
 def with_shards(method: M) -> M:
-    """Decorate `fit` or `partial_fit`: X may be shards; y and sample_weight then name columns of them."""
+    """Decorate `fit` or `partial_fit`: X may be data in shards; then y and sample_weight name its columns."""
     arguments = signature(method)
     is_fit = method.__name__ == "fit"
 

@@ -194,8 +194,8 @@ class TableSums:
         """Sum (x − c)(y − d) of each pair of these columns, by label; c and d are near the label's means.
 
         Each product is computed in float64, rounded to 2**-60 of the largest product that the ranges of its
-        columns allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
-        it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
+        columns allow, and then added exactly. So the error does not depend on the order of the rows, and for
+        n rows it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
         """
         width = len(indices)
         pairs = list(combinations_with_replacement(range(width), 2))
