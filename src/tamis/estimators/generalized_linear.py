@@ -112,7 +112,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ...     model.predict([[5.0]]).round(1).tolist(),
     ... )
     ([0.431], [0.145], [18.3])
-    >>> hours = [1.0, 2.0, 1.0, 4.0, 2.0]  # and the same as rates
+    >>> hours = [1.0, 2.0, 1.0, 4.0, 2.0]  # over which the calls were counted
     >>> rates = tamis.GeneralizedLinear("poisson").fit(days, calls, exposure=hours)
     >>> rates.predict([[5.0]]).round(2).tolist(), rates.predict([[5.0]], exposure=[10.0]).round(1).tolist()
     ([5.74], [57.4])
@@ -446,7 +446,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> HeldOutResponses:
-        """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
+        """Predict each row by the model of the other folds, whose fits start at the parameters for all rows.
 
         With folds="leave-one-out", each row is removed by one step of Newton's method, which is exact for
         gaussian with the identity, and an approximation otherwise; the dispersion is that of all rows. The

@@ -348,9 +348,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         labels = self.classes_[group]
         if schema.library is not None and schema.names is not None:
             return make_frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
-        if (
-            isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1
-        ):  # so that each value keeps its type
+        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # values keep their types
             columns = [values.astype(object) for values in columns]
         return np.column_stack(columns), labels
 
@@ -504,7 +502,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         X: object = None,
         y: object = None,
     ) -> GenerativeState:
-        """Run EM from the posterior `start`; X and y are for callbacks."""
+        """Run EM from the posterior `start`; X and y are passed to callbacks."""
         check_em_options(self.max_iter, self.tol)
         with self._report_progress(self.max_iter, X, y) as report:
             outcome = em.run(model, data, start, self.max_iter, self.tol, lambda step: report(step.objective))

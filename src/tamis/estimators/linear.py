@@ -579,7 +579,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return {
             "schema": schema.to_tuple(),
             "statistic": state.statistic,
-            "flat": state.targets_are_1d,
+            "flat": state.targets_are_1d,  # its name in files
             "inferred_with": {name: getattr(state.model, name) for name in _INFERRED_WITH},
         }
 

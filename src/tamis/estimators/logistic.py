@@ -85,7 +85,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's approximation or by `n_draws` draws.
-    class_weight : "balanced" or a mapping from labels to weights, optional
+    class_weight : "balanced" or a mapping from labels to weights, optional, as in scikit-learn
     tol : float
         Steps end when the log-posterior is expected to rise by less than this.
     max_iter : the largest number of steps

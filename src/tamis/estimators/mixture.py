@@ -51,7 +51,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         The form of the covariance of all Gaussian columns together.
     families : "auto", a family, or a mapping from columns to families
         As in `NaiveBayes`.
-    integers : the family that "auto" takes for columns of whole numbers
+    integers : the family that "auto" chooses for columns of whole numbers
     estimate : "map", "mle", "mean" or "predictive"
         The estimate that each step makes. All but "mle" have priors, so that the variance of a component
         cannot shrink to 0 at a single row.
@@ -61,7 +61,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     strength, alpha : float
         The strength, in observations, of priors of Gaussian columns, and of probabilities and rates.
     weight_alpha : float
-        The number of pseudo-observations that are added to every component.
+        The number of pseudo-observations of each component.
     reg_covar : float
         A number that is added to every variance, with estimate="mle". The other estimates have a prior, and
         accept only 0.
