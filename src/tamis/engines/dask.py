@@ -162,7 +162,7 @@ def _read_array(data: Any, request: Request) -> list[Any]:
     roles = {name: _list_partitions(name, value, data) for name, value in request.roles.items()}
     delayed = _import_dask().delayed
     return [
-        delayed(_make_batch)(part, list(roles), [parts[number] for parts in roles.values()], number)
+        delayed(Batch.from_roles)(part, {role: parts[number] for role, parts in roles.items()}, number)
         for number, part in enumerate(rows)
     ]
 
@@ -200,11 +200,6 @@ def _count_partitions(data: Any) -> int:
     return int(data.numblocks[0] if hasattr(data, "numblocks") else data.npartitions)
 
 
-def _make_batch(rows: Any, roles: list[str], values: list[Any], number: int) -> Batch:
-    """Make the batch of shard `number` from its rows and the values of each role."""
-    return Batch.from_roles(rows, dict(zip(roles, values, strict=True)), number)
-
-
 # ── data frames ──
 
 
@@ -214,24 +209,23 @@ def _read_frame(data: Any, request: Request) -> list[Any]:
     named = {role: value for role, value in request.roles.items() if isinstance(value, str)}
     others = {role: value for role, value in request.roles.items() if role not in named}
     columns = Request(others=named, columns=request.columns).choose_columns(available)
-    parts = [_list_partitions(name, value, data) for name, value in others.items()]
+    values = {role: _list_partitions(role, value, data) for role, value in others.items()}
     needed = list(dict.fromkeys([*columns, *named.values()]))
     partitions = data[needed].to_delayed()
     return [
-        delayed(_split_frame)(part, columns, named, list(others), [each[number] for each in parts], number)
+        delayed(_split_frame)(
+            part, columns, named, {role: parts[number] for role, parts in values.items()}, number
+        )
         for number, part in enumerate(partitions)
     ]
 
 
 def _split_frame(
-    frame: Any, columns: list[Any], named: dict[str, Any], others: list[str], values: list[Any], number: int
+    frame: Any, columns: list[Any], named: dict[str, Any], others: dict[str, Any], number: int
 ) -> Batch:
-    """Make a batch of a partition.
-
-    `named` maps roles to columns of the frame; `others` are roles whose `values` are given apart from it.
-    """
-    roles, series = [*named, *others], [*(frame[name] for name in named.values()), *values]
-    return _make_batch(frame[columns], roles, [np.asarray(each) for each in series], number)
+    """Make a batch of a partition; `named` maps roles to columns of the frame, `others` roles to values."""
+    roles = {role: frame[name] for role, name in named.items()} | others
+    return Batch.from_roles(frame[columns], {role: np.asarray(each) for role, each in roles.items()}, number)
 
 
 # ── bags ──
@@ -251,16 +245,16 @@ def _read_bag(data: Any, request: Request) -> list[Any]:
 def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, number: int) -> Batch:
     """Make a batch of a partition of a bag, whose rows are mappings from names to values."""
     rows = list(rows)
-    values: list[Any] = []
+    values: dict[str, Any] = {}
     for role, name in roles.items():
         if (incomplete := next((row for row in rows if name not in row), None)) is not None:
             raise ValueError(
                 f"partition {number}: a row has no {name!r}, expected it in all rows as {role}: "
                 f"{one_line(incomplete)}"
             )
-        values.append([row[name] for row in rows])
+        values[role] = [row[name] for row in rows]
     used = set(roles.values())
     features = [
         {name: row[name] for name in (columns or row) if name in row and name not in used} for row in rows
     ]
-    return _make_batch(features, list(roles), values, number)
+    return Batch.from_roles(features, values, number)

@@ -40,6 +40,7 @@ from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import ClassResponse
 from tamis.models.linear.sharded import ShardedRows
 from tamis.models.linear.updates import FittedLinear, continue_fit, keep_fit, merge_fits, remove_rows
+from tamis.parameters import check_integer
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
@@ -655,8 +656,7 @@ def _refuse_predictive(predictive: Any, n_draws: Any) -> None:
         raise ValueError(
             f"got predictive={predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
         )
-    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
-        raise ValueError(f"got n_draws={n_draws!r}, expected a whole number of at least 1")
+    check_integer("n_draws", n_draws)
 
 
 def _refuse_class_weight(given: Any, keys: Keys) -> None:

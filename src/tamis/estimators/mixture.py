@@ -266,9 +266,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 self._refuse_other_model(last, model)
                 history, last_log_likelihood = last.history, None
                 if history is not None and isinstance(data, LabelledRows):
-                    is_same_weight = history.weight == float(
-                        data.weight().sum()
-                    )  # if so, probably the same rows
+                    # If the total weight is the same, the rows are probably the same, too.
+                    is_same_weight = history.weight == float(data.weight().sum())
                     last_log_likelihood = history.log_likelihoods[-1] if is_same_weight else None
                 outcome = run(self.posterior_, last_log_likelihood)
         if self.estimate == "mle":
