@@ -88,7 +88,12 @@ class _Source:
         with explain_failures(), _broadcast(self.frame, Task(self.read, transforms, observe)) as receive_task:
             parts = self.frame.mapInArrow(partial(spark_tasks.observe_rows, receive_task), PART_COLUMNS)
             rows, self.count = _collect(parts, self.count)
+        return self.sum_rows(rows)
+
+    def sum_rows(self, rows: list[TaskRow]) -> Any:
+        """Add the statistics of rows that tasks returned; raise unless all partitions are among them."""
         part: Part[Any] = spark_tasks.read_parts(rows)
+        # If the number of partitions was not known, it follows from the largest of their numbers.
         self.count = self.count or max(part.shards, default=-1) + 1
         return require_all_shards(part, self.count)
 
@@ -125,12 +130,9 @@ class _KeptSource:
             return self._total(observe)
 
     def _total(self, observe: Callable[[Any], Any]) -> Any:
-        origin = self.origin
         with explain_failures():
             rows = self._observe_first(observe) if self.frame is None else self._observe_again(observe)
-        part: Part[Any] = spark_tasks.read_parts(rows)
-        origin.count = origin.count or max(part.shards, default=-1) + 1
-        return require_all_shards(part, origin.count)
+        return self.origin.sum_rows(rows)
 
     def _observe_first(self, observe: Callable[[Any], Any]) -> list[TaskRow]:
         origin, parent = self.origin, self.parent

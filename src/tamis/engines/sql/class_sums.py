@@ -70,12 +70,12 @@ class ClassSums:
         that predict little, because nearly every row has a value of its own.
         """
         labels, rows = self.sums.count_labels()
-        read = self._read_labels(labels)
-        counts = np.zeros(len(read.keys), dtype=np.int64)
-        counts[read.group] = rows
+        encoded = self._read_labels(labels)
+        counts = np.zeros(len(encoded.keys), dtype=np.int64)
+        counts[encoded.group] = rows
         number = Exact.from_integers(np.array(counts.sum()))
         parts: dict[str, Sums] = {
-            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=read.keys)
+            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=encoded.keys)
         }
         kinds: list[ColumnKind] = [self.schema.kind(j) for j in range(self.schema.width)]
         remarks: list[tuple[int, str]] = []
@@ -83,15 +83,15 @@ class ClassSums:
             indices = list(range(self.schema.width)) if block.columns is None else list(block.columns)
             if isinstance(block, _COUNTED):
                 counted = self.sums.count_values(indices)
-                seen = {value.column for value in counted if value.value is not None}
+                nonempty = {value.column for value in counted if value.value is not None}
                 remarks += self._find_remarks(indices, counted)
                 parts[name] = self._observe_values(block, indices, counted, counts)
             else:
                 bounds = self.sums.measure(indices)
-                seen = {j for j in indices if bounds[j].count}
+                nonempty = {j for j in indices if bounds[j].count}
                 self._refuse_values(block, bounds)
-                parts[name] = self._observe_numbers(block, bounds, read.keys)
-            for j in set(indices) - seen:
+                parts[name] = self._observe_numbers(block, bounds, encoded.keys)
+            for j in set(indices) - nonempty:
                 kinds[j] = "unknown" if kinds[j] == "number" else kinds[j]
         common = kinds[0] if set(kinds) == {"number"} else tuple(kinds)
         schema = Schema(self.schema.width, common, self.schema.names, None, tuple(sorted(remarks)))
@@ -99,19 +99,19 @@ class ClassSums:
 
     def _read_labels(self, labels: list[Any]) -> Labels:
         """Read labels of the database; raise UnsupportedSumsError if some rows have none."""
-        read = read_labels(labels, len(labels), self.missing_label)
-        if not len(read.keys):
+        encoded = read_labels(labels, len(labels), self.missing_label)
+        if not len(encoded.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
-        if (read.group < 0).any():
+        if (encoded.group < 0).any():
             raise UnsupportedSumsError("some rows have no label")
-        return read
+        return encoded
 
     def _find_order(self, labels: list[Any], keys: Keys) -> NDArray[np.int64]:
         """Return the index of each key's label among the labels, which are in the order of the database."""
-        read = self._read_labels(labels)
-        if read.keys != keys:
+        encoded = self._read_labels(labels)
+        if encoded.keys != keys:
             raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
-        return np.argsort(read.group)
+        return np.argsort(encoded.group)
 
     # ── sums ──
 
