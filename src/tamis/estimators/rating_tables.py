@@ -268,10 +268,10 @@ def _map_columns(frame: Any) -> dict[Any, Any]:
 
 
 def _read_series(series: Any) -> Any:
-    kind = series.dtype
-    if kind.is_numeric() or kind.is_temporal():
+    if series.dtype.is_numeric() or series.dtype.is_temporal():
         values = series.to_numpy()
-        return values if values.dtype.kind in "iufM" else series.to_list()
+        if values.dtype.kind in "iufM":
+            return values
     return series.to_list()
 
 
@@ -299,15 +299,12 @@ def _parse_numbers(part: NDArray[Any], role: str) -> Array:
 def _read_rows(rows: list[Any]) -> Columns:
     if not rows:
         return Columns([], [])
-    widths = {
-        len(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else -1
-        for row in rows
-    }
-    if -1 in widths:
-        odd = next(row for row in rows if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str))
-        raise ValueError(
-            f"got {odd!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
-        )
+    for row in rows:
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
+            raise ValueError(
+                f"got {row!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
+            )
+    widths = {len(row) for row in rows}
     if len(widths) != 1:
         raise ValueError(f"got rows of {min(widths)} and of {max(widths)} values, expected one length")
     if not 2 <= min(widths) <= len(ROLES):
