@@ -351,6 +351,7 @@ class MatrixFactorization(Face[Recommender]):
         `user` is one id, or a list, array or column of ids; then both results have the shape (users, n), and
         end with None and −∞ if there are fewer than n items to recommend. An unknown user gets the items that
         a user without ratings is expected to rate highest; for implicit feedback, those that most users have.
+        With `exclude_seen`, items that the user has rated are not recommended.
 
         `diversity`, from 0 to 1, avoids similar items: each next item has the largest (1 − diversity) · score
         − diversity · (its largest cosine with the items before it), among the best 10 · n, whose scores are
@@ -516,7 +517,7 @@ class MatrixFactorization(Face[Recommender]):
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
-        """Read pairs to predict; without `time`, their own times are read if the model has bins of time."""
+        """Find the rows of pairs, and their bins of `time` or of their own times; see `Recommender.locate`."""
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = fitted.times is not None and fitted.times.bins > 0
         times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))
