@@ -517,7 +517,10 @@ class MatrixFactorization(Face[Recommender]):
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
-        """Find the rows of pairs, and their bins of `time` or of their own times; see `Recommender.locate`."""
+        """Find the indices of pairs of ids and the bins of their times; see `Recommender.locate`.
+
+        If `time` is None, pairs have the times of their own column, which are read only if there are bins.
+        """
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = fitted.times is not None and fitted.times.bins > 0
         times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))

@@ -207,7 +207,7 @@ class LinearExplanation(Contributions):
     """
 
     baseline: Array  # (n,)
-    names: tuple[Any, ...]  # d
+    names: tuple[Any, ...]  # the names of the d columns
 
     @property
     def prediction(self) -> Array:
