@@ -61,13 +61,15 @@ from tamis.warning import warn
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
 _MAX_CELLS = 1 << 22  # log-probabilities that `predict` computes at a time; at least those of one row
 _NO_CLASSES = Keys(())
-_UNCALIBRATED = {  # why the temperature is at a bound: True for the lower bound, False for the upper one
-    True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
-    "probabilities are nearly all 0 or 1",
-    False: "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
-    "{:.2g} and all classes are nearly equally probable",
-}
-# The end of both warnings.
+# Why `calibrate` sets the temperature to its lower or upper bound, and what to do about it.
+_AT_LOWER_BOUND = (
+    "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
+    "probabilities are nearly all 0 or 1"
+)
+_AT_UPPER_BOUND = (
+    "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
+    "{:.2g} and all classes are nearly equally probable"
+)
 _REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
@@ -814,8 +816,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         held_out = validate.leave_one_out(model, data, state.statistic)
         temperature = decide.Temperature.fit(held_out.log_joint, held_out.group, held_out.weights)
         if temperature.is_at_bound:
-            reason = _UNCALIBRATED[temperature.value < 1.0].format(temperature.value)
-            warn(f"{reason}, {_REMEDY}", ConvergenceWarning)
+            reason = _AT_LOWER_BOUND if temperature.value < 1.0 else _AT_UPPER_BOUND
+            warn(f"{reason.format(temperature.value)}, {_REMEDY}", ConvergenceWarning)
         self._fitted = state.replace(posterior=self.posterior_, temperature=temperature.value)
         return self
 
