@@ -114,15 +114,15 @@ _NEWTON: dict[str, Rule] = {
     "shift": _ANY,
 }
 _REMOVED = ("before", "gone")
+_WIDTH_CONDITION = {
+    "one column more than the data if there is an intercept": lambda s: (
+        s["width"] == s["columns"] + s["intercept"]
+    )
+}
 
 
 def _find_removal_fault(value: Any, _: Mapping[str, int]) -> str | None:
     return None if ("before" in value) == ("gone" in value) else "has one of before and gone, expected both"
-
-
-def _count_outputs(sizes: Mapping[str, int]) -> int:
-    classes = sizes["classes"]
-    return 1 if classes == 2 else classes - 1
 
 
 _LOGISTIC = Also(
@@ -130,12 +130,10 @@ _LOGISTIC = Also(
         {**_NEWTON, "keys": KeysOf("classes")},
         optional=_REMOVED,
         conditions={
-            "one column more than the data if there is an intercept": lambda s: (
-                s["width"] == s["columns"] + s["intercept"]
-            ),
+            **_WIDTH_CONDITION,
             "two classes or more": lambda s: 2 <= s["classes"] <= max(_MAX_CLASSES, s["bytes"] // 1000),
             "a parameter per column for each of the outputs, one fewer than classes": lambda s: (
-                s["parameters"] == _count_outputs(s) * s["width"]
+                s["parameters"] == (s["classes"] - 1) * s["width"]
             ),
         },
     ),
@@ -153,9 +151,7 @@ _GENERALIZED = Also(
         },
         optional=_REMOVED,
         conditions={
-            "one column more than the data if there is an intercept": lambda s: (
-                s["width"] == s["columns"] + s["intercept"]
-            ),
+            **_WIDTH_CONDITION,
             "a parameter per column": lambda s: s["parameters"] == s["width"],
         },
     ),
@@ -187,7 +183,7 @@ _REGRESSION = DictOf(
                 "alpha": Anything(),
                 "beta": Anything(),
                 "prior": Anything(),
-                "noise_shape": _ANY,  # the prior of the variance of the noise
+                "noise_shape": _ANY,  # a parameter of the prior of the variance of the noise, as the next one
                 "noise_scale": _ANY,
                 "intercept": Flag(),
                 "exact": Flag(),  # whether sums of products are exact
@@ -385,9 +381,14 @@ def _find_width_fault(state: Any, _: Mapping[str, int]) -> str | None:
     return None if all(len(c) == len(w) for c, w in pairs) else "has a centre without a width"
 
 
-_FUNCTION_CENTRES = SequenceOf(list, Numbers("f8", "places"), "columns")
-_FUNCTION_WIDTHS = SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns")
-_RADIAL = _make_basis_rule(
+_PER_COLUMN_FUNCTIONS = Also(
+    _make_basis_rule(
+        centres=SequenceOf(list, Numbers("f8", "places"), "columns"),
+        widths=SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns"),
+    ),
+    _find_width_fault,
+)
+_RADIAL_FUNCTIONS = _make_basis_rule(
     centres=Numbers("f8", "places", "columns"), widths=Numbers("f8", "places", "columns", least=5e-324)
 )
 
@@ -564,14 +565,7 @@ TRANSFORMERS = (
             lambda _, s: None if s["order"] * s["columns"] <= _MAX_HARMONICS else "makes too many functions",
         ),
     ),
-    Entry(
-        "GaussianBasis",
-        "tamis.basis",
-        Either(
-            Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
-            _RADIAL,
-        ),
-    ),
+    Entry("GaussianBasis", "tamis.basis", Either(_PER_COLUMN_FUNCTIONS, _RADIAL_FUNCTIONS)),
     Entry("LogCounts", "tamis.text.weights", DictOf(_COLUMN_RULES, conditions=_COLUMN_CONDITIONS)),
     Entry("NaiveBayesWeights", "tamis.text.weights", _make_weights_rule(_COUNTS)),
     Entry(
@@ -587,11 +581,7 @@ TRANSFORMERS = (
             _find_degree_fault,
         ),
     ),
-    Entry(
-        "SigmoidBasis",
-        "tamis.basis",
-        Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
-    ),
+    Entry("SigmoidBasis", "tamis.basis", _PER_COLUMN_FUNCTIONS),
     Entry(
         "SplineBasis",
         "tamis.basis",
