@@ -102,7 +102,7 @@ def test_a_large_memory_map_is_read_in_runs(tmp_path: Path, monkeypatch: pytest.
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     assert find_module(mapped) is None
     monkeypatch.setattr("tamis.engines.opening._LARGE_MAP", 1000)
-    monkeypatch.setattr(memory_maps, "_SHARD_BYTES", 1000)
+    monkeypatch.setattr(memory_maps, "_MAX_SHARD_BYTES", 1000)
     assert tamis.GaussianNB().fit(mapped, Y, sample_weight=W).statistic_ == EXPECTED
     with pytest.raises(ValueError, match=r"got y of shape \(499,\) for 500 rows, expected one per row"):
         tamis.GaussianNB().fit(mapped, Y[1:])

@@ -122,7 +122,7 @@ def test_sums_of_any_floats_are_exact(duck: Database, columns: list[list[float |
     bounds = sums.measure([0, 1])
     if any(Slices.of(j, bounds[j], 53) is None for j in (0, 1)):
         return  # the rows are read
-    powers = sums.add_powers(bounds, squares=True)
+    powers = sums.sum_powers(bounds, squares=True)
     assert powers.counts.value.tolist() == [list(map(len, known))]
     for power, found in ((1, powers.first), (2, powers.second)):
         expected = [sum((Fraction(v) ** power for v in column), Fraction()) for column in known]

@@ -1,6 +1,7 @@
-"""Streams of Arrow record batches → shards: Arrow's datasets and readers, and relations of DuckDB.
+"""Arrow's datasets and readers, and relations (queries) of DuckDB → shards, one per record batch of Arrow.
 
-Each pass scans a dataset, or runs the query of a relation, again. A reader can be read once.
+A record batch is a table of some consecutive rows. Each pass over the data scans a dataset, or runs the query
+of a relation, again. A reader can be read only once.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
 from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
 
-_READAHEAD = 2  # batches that Arrow reads ahead: its default is 16, and memory grows with the number
+_READAHEAD = 2  # batches that Arrow reads in advance; its default is 16, and memory grows with the number
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
@@ -40,8 +41,8 @@ def open_dataset(dataset: Any, request: Request) -> BatchShards[Batch]:
 
 
 def open_relation(relation: Any, request: Request) -> BatchShards[Batch]:
-    """Open a relation of DuckDB. Its query runs once per pass, for the columns that are needed."""
-    import_arrow()  # DuckDB returns rows as Arrow batches
+    """Open a relation of DuckDB. Each pass runs its query, for the columns that are needed."""
+    import_arrow()  # raises if pyarrow is missing, which DuckDB needs to return rows
     layout = Layout.of(relation.limit(0).to_arrow_table().schema, request)
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in layout.names)
 

@@ -1,13 +1,16 @@
-"""Dask arrays, data frames and bags → shards on the workers of Dask.
+"""Dask arrays, data frames and bags (Dask's lists of Python objects) → shards on the workers of Dask.
 
-A shard is a partition. Its statistic is computed where it is stored; statistics are added on the workers in a
-tree, and only the sum is sent back. Shards that are read several times are kept in the workers' memory. In
-each step, the posterior is one task of Dask's graph of tasks, and all tasks that observe a shard depend on
-it. If a worker is lost, Dask repeats its tasks, and `Part` makes sure that each shard is counted once.
+A shard is a partition. The worker that stores it computes its statistic. Workers also add the statistics, a
+few per task, until one sum is left, and only that sum is sent to this process. Shards that are read several
+times are kept in the workers' memory. In each step, the posterior is one task of Dask's graph of tasks, and
+all tasks that observe a shard depend on it. If a worker is lost, Dask repeats its tasks, and `Part` makes
+sure that each shard is counted once.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,29 +27,29 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
-_FAN_IN = 8  # parts that one task of the tree adds
+_PARTS_PER_TASK = 8  # parts that one task adds
 
 
 @dataclass(frozen=True, eq=False)
 class DaskShards(Generic[X]):
     """Shards that are results of Dask's tasks."""
 
-    shards: Sequence[Any]  # a Delayed for each shard
-    names: Sequence[str]  # of the shards, for error messages
-    client: Any = None  # of a cluster; None for the scheduler that Dask is configured to use
+    shards: Sequence[Any]  # a `dask.delayed.Delayed`, a task that was not run yet, for each shard
+    names: Sequence[str]  # the shards' names in error messages
+    client: Any = None  # the client of a cluster; None for the scheduler that Dask is configured to use
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Observe every shard where it is stored, and add the statistics in a tree."""
+        """Observe every shard where it is stored, and add the statistics."""
         delayed = _import_dask().delayed
-        given = delayed(
-            _Constant(observe), pure=False
-        )  # not pure: Dask need not hash the posterior for a name
+        # With pure=True, Dask would compute a hash of the posterior to name the task.
+        given = delayed(_Constant(observe), pure=False)
         parts = [
             delayed(_observe)(given, number, name, shard)
             for number, (name, shard) in enumerate(zip(self.names, self.shards, strict=True))
         ]
         while len(parts) > 1:
-            parts = [delayed(_add)(parts[k : k + _FAN_IN]) for k in range(0, len(parts), _FAN_IN)]
+            groups = [parts[k : k + _PARTS_PER_TASK] for k in range(0, len(parts), _PARTS_PER_TASK)]
+            parts = [delayed(_add)(group) for group in groups]
         part: Part[S] = self._compute(parts[0])
         return require_all_shards(part, len(self.shards))
 
@@ -78,7 +81,7 @@ class DaskShards(Generic[X]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Constant(Generic[X]):
-    """A value that is one task of a graph, so that it is sent once and not with each task that takes it."""
+    """A value that is one task of a graph, so that it is sent once and not with each task that needs it."""
 
     value: X
 
@@ -92,10 +95,7 @@ def _transform(transform: Callable[[Any], Any], name: str, shard: Any) -> Any:
 
 
 def _add(parts: list[Part[Any]]) -> Part[Any]:
-    first, *rest = parts
-    for part in rest:
-        first = first + part
-    return first
+    return reduce(add, parts)
 
 
 def _import_dask(module: str = "dask") -> Any:
@@ -105,8 +105,6 @@ def _import_dask(module: str = "dask") -> Any:
 def place_pieces(pieces: Sequence[Piece[X]], request: Request) -> DaskShards[X]:
     """Make shards that the workers of the client read from pieces; all workers must see the files."""
     delayed = _import_dask().delayed
-    if not pieces:
-        raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
     shards = [delayed(_load)(piece) for piece in pieces]
     return DaskShards(shards, [piece.name for piece in pieces], request.engine)
 
@@ -126,6 +124,7 @@ def _load(piece: Piece[X]) -> X:
 def open_shards(data: Any, request: Request) -> DaskShards[Batch]:
     """Open an array, a data frame or a bag of Dask."""
     classes = {base.__name__ for base in type(data).__mro__}
+    # Each of these functions returns one task per partition, whose result is a batch.
     if "Array" in classes:
         shards = _read_array(data, request)
     elif "Bag" in classes:
@@ -160,18 +159,18 @@ def _read_array(data: Any, request: Request) -> list[Any]:
         raise ValueError(f"Expected 2D array, got {data.ndim}D array instead: reshape the array of Dask")
     data = data.rechunk({1: -1}) if data.numblocks[1] > 1 else data
     rows = data.to_delayed()[:, 0].tolist()
-    roles = {name: _split_role(name, value, data) for name, value in request.roles.items()}
+    roles = {name: _list_partitions(name, value, data) for name, value in request.roles.items()}
     delayed = _import_dask().delayed
     return [
-        delayed(_make_batch)(part, list(roles), [parts[number] for parts in roles.values()], number)
+        delayed(Batch.from_roles)(part, {role: parts[number] for role, parts in roles.items()}, number)
         for number, part in enumerate(rows)
     ]
 
 
-def _split_role(name: str, value: Any, data: Any) -> list[Any]:
-    """Return the partitions of labels or weights, which are those of the rows; raise if they differ.
+def _list_partitions(name: str, value: Any, data: Any) -> list[Any]:
+    """Return the partitions of labels or weights; raise if there are more or fewer than those of the rows.
 
-    `name` is their argument of `fit`. Arrays of known length are split anew where the rows are split.
+    `name` is their argument of `fit`. Arrays of known length are divided into the partitions of the rows.
     """
     classes = {base.__name__ for base in type(value).__mro__}
     if not classes & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
@@ -201,13 +200,6 @@ def _count_partitions(data: Any) -> int:
     return int(data.numblocks[0] if hasattr(data, "numblocks") else data.npartitions)
 
 
-def _make_batch(rows: Any, roles: list[str], values: list[Any], number: int) -> Batch:
-    """Make a batch of rows and the values of each role; `number` is that of the shard."""
-    others = dict(zip(roles, values, strict=True))
-    y, weight = others.pop("y", None), others.pop("sample_weight", None)
-    return Batch(rows, y, weight, others, number)
-
-
 # ── data frames ──
 
 
@@ -217,21 +209,23 @@ def _read_frame(data: Any, request: Request) -> list[Any]:
     named = {role: value for role, value in request.roles.items() if isinstance(value, str)}
     others = {role: value for role, value in request.roles.items() if role not in named}
     columns = Request(others=named, columns=request.columns).choose_columns(available)
-    parts = [_split_role(name, value, data) for name, value in others.items()]
+    values = {role: _list_partitions(role, value, data) for role, value in others.items()}
     needed = list(dict.fromkeys([*columns, *named.values()]))
     partitions = data[needed].to_delayed()
     return [
-        delayed(_split_frame)(part, columns, named, list(others), [each[number] for each in parts], number)
+        delayed(_split_frame)(
+            part, columns, named, {role: parts[number] for role, parts in values.items()}, number
+        )
         for number, part in enumerate(partitions)
     ]
 
 
 def _split_frame(
-    frame: Any, columns: list[Any], named: dict[str, Any], others: list[str], values: list[Any], number: int
+    frame: Any, columns: list[Any], named: dict[str, Any], others: dict[str, Any], number: int
 ) -> Batch:
-    """Make a batch of a partition; `named` maps roles to its columns, and `values` belong to `others`."""
-    roles, series = [*named, *others], [*(frame[name] for name in named.values()), *values]
-    return _make_batch(frame[columns], roles, [np.asarray(each) for each in series], number)
+    """Make a batch of a partition; `named` maps roles to columns of the frame, `others` roles to values."""
+    roles = {role: frame[name] for role, name in named.items()} | others
+    return Batch.from_roles(frame[columns], {role: np.asarray(each) for role, each in roles.items()}, number)
 
 
 # ── bags ──
@@ -251,16 +245,16 @@ def _read_bag(data: Any, request: Request) -> list[Any]:
 def _split_bag(rows: Any, roles: dict[str, str], columns: list[str] | None, number: int) -> Batch:
     """Make a batch of a partition of a bag, whose rows are mappings from names to values."""
     rows = list(rows)
-    values: list[Any] = []
+    values: dict[str, Any] = {}
     for role, name in roles.items():
         if (incomplete := next((row for row in rows if name not in row), None)) is not None:
             raise ValueError(
                 f"partition {number}: a row has no {name!r}, expected it in all rows as {role}: "
                 f"{one_line(incomplete)}"
             )
-        values.append([row[name] for row in rows])
+        values[role] = [row[name] for row in rows]
     used = set(roles.values())
     features = [
         {name: row[name] for name in (columns or row) if name in row and name not in used} for row in rows
     ]
-    return _make_batch(features, list(roles), values, number)
+    return Batch.from_roles(features, values, number)

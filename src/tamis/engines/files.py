@@ -1,7 +1,9 @@
-"""Paths of Parquet, CSV and Arrow files → shards: row groups, blocks of lines, record batches.
+"""Paths of Parquet, CSV and Arrow files → shards.
 
 A path is a file, a folder of files, or a pattern such as "mail/2026-*.parquet". Files are read in the order
-of their paths. Of Parquet and CSV files, only the columns that are needed are read.
+of their paths. A shard is some row groups of a Parquet file (a row group holds consecutive rows, and can be
+read alone), a block of lines of a CSV file, or a record batch of an Arrow file. Of Parquet and CSV files,
+only the columns that are needed are read.
 """
 
 import glob
@@ -16,7 +18,9 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
 from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
 
-_SUFFIXES = {  # suffix: format, of which "arrow" and "stream" are the file and the stream of Arrow's IPC
+# The format of each suffix. Arrow has two formats: a "stream" is read from its start, and a file ("arrow")
+# also has an index of its record batches.
+_SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
@@ -25,10 +29,11 @@ _SUFFIXES = {  # suffix: format, of which "arrow" and "stream" are the file and 
     ".ipc": "arrow",
     ".arrows": "stream",
 }
-# Row groups are joined up to this size of the columns that are read, uncompressed. Shards of 64 MB take a
-# quarter longer, because the system fills the pages of newly allocated memory with zeros.
-_GROUP_BYTES = 1 << 25
-_BLOCK = 1 << 24  # bytes of CSV that are parsed at a time
+# A shard has row groups of at most this size: bytes of the columns that are read, before compression. With
+# shards of 64 MB, a pass takes a quarter longer, because the operating system fills the pages of newly
+# allocated memory with zeros.
+_MAX_SHARD_BYTES = 1 << 25
+_CSV_BLOCK_BYTES = 1 << 24  # bytes of CSV that are parsed at a time
 
 
 def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
@@ -39,19 +44,19 @@ def open_shards(data: str | Path, request: Request) -> BatchShards[Batch]:
         raise ValueError(
             f"got {data}, which holds {' and '.join(sorted(formats))} files, expected one format"
         )
-    opener: Callable[[list[Path], Request], BatchShards[Batch]] = {
+    open_format: Callable[[list[Path], Request], BatchShards[Batch]] = {
         "parquet": _open_parquet,
         "csv": _open_csv,
         "arrow": _open_arrow,
         "stream": _open_streams,
     }[formats.pop()]
-    return opener(paths, request)
+    return open_format(paths, request)
 
 
 def find_files(data: str | Path) -> list[Path]:
     """Return the file, the files in a folder, or those that match a pattern, in the order of their paths.
 
-    In a folder, files of other formats are left out, and files and folders whose names begin with . or _.
+    Files of other formats in a folder are ignored, and so are files and folders named ".…" or "_…".
     """
     path = Path(data)
     if path.is_dir():
@@ -87,7 +92,7 @@ class RowGroups:
     path: str
     groups: tuple[int, ...]  # indices of the row groups
     layout: Layout
-    number: int  # of the shard
+    number: int  # the shard's number
 
     @property
     def name(self) -> str:
@@ -104,7 +109,7 @@ class RowGroups:
             self.path, metadata=read_metadata(Path(self.path)), memory_map=False
         ) as file:
             self.layout.refuse_drift(file.schema_arrow)
-            # One thread, because other threads of tamis read other row groups meanwhile.
+            # Arrow uses one thread here, because other threads of tamis read other row groups meanwhile.
             return file.read_row_groups(list(self.groups), columns=self.layout.names, use_threads=False)
 
 
@@ -131,14 +136,14 @@ def _open_parquet(paths: list[Path], request: Request) -> BatchShards[Batch]:
 
 
 def _join_groups(metadata: Any, layout: Layout) -> Iterator[tuple[int, ...]]:
-    """Yield tuples of consecutive row groups of a file: at most `_GROUP_BYTES` bytes, or one larger group."""
+    """Yield tuples of consecutive row groups: one, or several of at most `_MAX_SHARD_BYTES` together."""
     joined: list[int] = []
     size = 0
-    # The part of the columns that is read, as if all columns were of one size.
+    # The fraction of a row group's bytes that is read, assuming that all columns have the same size.
     fraction = min(1.0, len(layout.names) / max(1, metadata.num_columns))
     for group in range(metadata.num_row_groups):
         bytes_read = int(metadata.row_group(group).total_byte_size * fraction)
-        if joined and size + bytes_read > _GROUP_BYTES:
+        if joined and size + bytes_read > _MAX_SHARD_BYTES:
             yield tuple(joined)
             joined, size = [], 0
         joined.append(group)
@@ -171,7 +176,7 @@ def _open_csv_file(path: Path, layout: Layout | None = None) -> Any:
         convert = csv.ConvertOptions(
             include_columns=layout.names, column_types=layout.types, strings_can_be_null=True
         )
-    return csv.open_csv(path, csv.ReadOptions(block_size=_BLOCK), convert_options=convert)
+    return csv.open_csv(path, csv.ReadOptions(block_size=_CSV_BLOCK_BYTES), convert_options=convert)
 
 
 def _open_streams(paths: list[Path], request: Request) -> BatchShards[Batch]:

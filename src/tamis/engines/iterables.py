@@ -15,9 +15,9 @@ from tamis.engines.opening import BatchShards, Request, place_pieces
 class Batches:
     """Batches of rows: (X, y), (X, y, sample_weight), or X alone.
 
-    A list of batches, or a function that returns a new iterator of them for each pass, serves every model. An
-    iterator can be read once, which is enough for models that learn in one pass. A list may consist of tasks
-    of `dask.delayed` instead, each of which makes a batch on a worker.
+    Every model can learn from a list of batches, or from a function that returns a new iterator of them for
+    each pass. An iterator can be read once, which is enough for models that learn in one pass. A list may
+    consist of tasks of `dask.delayed` instead, each of which makes a batch on a worker.
     """
 
     content: Iterable[Any] | Callable[[], Iterable[Any]]
@@ -38,14 +38,14 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
 
 
 class _Pieces:
-    """The batches, iterated over anew at each pass.
+    """The batches as pieces; each pass iterates over them again.
 
-    An iterator allows only one pass; its first batch can also be read before that pass.
+    If they come from an iterator, only one pass is possible; its first batch can also be read before it.
     """
 
     def __init__(self, content: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._content = content
-        self._head: list[Any] = []  # of an iterator: the first batch, until the pass begins
+        self._head: list[Any] = []  # the first batch of an iterator, if it was read before the pass
         self._is_read = False
 
     def __iter__(self) -> Iterator[Loaded[Batch]]:
@@ -70,7 +70,7 @@ class _Pieces:
 
 
 def read_batch(content: Any, number: int) -> Batch:
-    """Make a batch of a tuple, of rows alone or of another batch; `number` is that of the shard."""
+    """Make the batch of shard `number` from a tuple, from rows alone or from another batch."""
     if isinstance(content, Batch):
         return replace(content, number=number)
     if not isinstance(content, tuple):

@@ -1,8 +1,8 @@
 """Shards in this process: threads read and observe a few at a time, and statistics are added in order.
 
 Memory holds at most one shard more than there are threads; two more if an iterator yields shards that are
-already in memory, because the next one is drawn before a place is free. Kernels release the interpreter's
-lock, so threads read and observe different shards at the same time.
+already in memory, because it is asked for the next shard before an earlier one is released. Kernels release
+Python's global interpreter lock, so threads observe different shards at the same time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from tamis import threads
 from tamis.engines.batches import Piece
-from tamis.engines.parts import observe_piece, require_rows, transform_shard
+from tamis.engines.parts import apply_to_piece, require_rows, transform_shard
 from tamis.progress import Bar
 from tamis.protocols import Statistic
 
@@ -21,26 +21,23 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 S = TypeVar("S", bound=Statistic)
 
-# The finished statistics, besides one per thread, that may wait for an earlier shard; they are small.
+# A statistic is added after those of all earlier shards. This many may wait for that, besides one per thread.
 _MAX_WAITING = 16
 
 
 @dataclass(frozen=True, eq=False)
 class LocalShards(Generic[X]):
-    """Pieces that are read again at each pass."""
+    """Shards that are read from their pieces at each pass; the methods are those of `BatchShards`."""
 
-    pieces: Iterable[Piece[X]]  # it is iterated over at each pass
-    count: int | None = None  # of pieces, if it is known before they are read
-    progress: str = ""  # the name of the progress bar; none is drawn if it is empty, or `count` None or 0
+    pieces: Iterable[Piece[X]]  # each pass iterates over it
+    count: int | None = None  # the number of pieces, if it is known before they are read
+    progress: str = ""  # the name of the progress bar; no bar is drawn if it is empty, or `count` None or 0
 
     def total(self, observe: Callable[[X], S | None], /) -> S:
-        """Return the total of the shards' statistics: observe every shard, and add the results.
-
-        `observe` returns None for a shard without rows.
-        """
+        """Observe every shard, and add the statistics."""
         bar = Bar(self.progress, self.count) if self.progress and self.count else None
         sums: S | None = None
-        observed = threads.map_ahead(partial(observe_piece, observe), self.pieces, max_waiting=_MAX_WAITING)
+        observed = threads.map_ahead(partial(apply_to_piece, observe), self.pieces, max_waiting=_MAX_WAITING)
         with threads.one_blas_thread, closing(observed) as parts:
             for part in parts:
                 sums = part if sums is None else sums if part is None else sums + part
@@ -51,10 +48,7 @@ class LocalShards(Generic[X]):
         return require_rows(sums)
 
     def map(self, transform: Callable[[X], Y | None], /) -> "LocalShards[Y]":
-        """Return shards to which `transform` is applied each time one is read.
-
-        `transform` returns None for a shard without rows.
-        """
+        """Return shards to which `transform` is applied each time one is read."""
         return LocalShards(_TransformedPieces(self.pieces, transform), self.count, self.progress)
 
     def keep(self) -> "LocalShards[X]":

@@ -9,7 +9,7 @@ import numpy as np
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request, place_pieces
 
-_SHARD_BYTES = 1 << 25  # at most, unless one row is longer
+_MAX_SHARD_BYTES = 1 << 25  # a shard may be larger only if it is a single row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +20,7 @@ class RowRun:
     roles: dict[str, Any]  # arrays (n, …), such as labels, by their argument of `fit`
     start: int
     stop: int
-    number: int  # of the shard
+    number: int  # the shard's number
 
     @property
     def name(self) -> str:
@@ -29,8 +29,7 @@ class RowRun:
     def load(self) -> Batch:
         run = slice(self.start, self.stop)
         roles = {role: np.array(array[run]) for role, array in self.roles.items()}
-        y, weight = roles.pop("y", None), roles.pop("sample_weight", None)
-        return Batch(np.array(self.rows[run]), y, weight, roles, self.number)
+        return Batch.from_roles(np.array(self.rows[run]), roles, self.number)
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
@@ -43,7 +42,7 @@ def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
     for name, array in roles.items():
         if array.shape[:1] != data.shape[:1]:
             raise ValueError(f"got {name} of shape {array.shape} for {len(data)} rows, expected one per row")
-    step = max(1, _SHARD_BYTES // max(1, data.itemsize * data.shape[1]))
+    step = max(1, _MAX_SHARD_BYTES // max(1, data.itemsize * data.shape[1]))
     count = -(-len(data) // step)
     return place_pieces(_Runs(data, roles, step), count, request)
 

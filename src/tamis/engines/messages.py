@@ -1,21 +1,22 @@
-"""Encode a statistic as bytes of Arrow, to send it between processes; the bytes name only classes of tamis.
+"""Encode a statistic as bytes in Arrow's stream format, to send it between processes.
 
-The bytes are a stream of Arrow with one row per array,
+The stream has one row per array,
 
-    name   string         the array's name in the tree
-    type   string         as NumPy writes it, one of `persistence.archive.DTYPES`
+    name   string         the array's name in the tree below
+    type   string         the dtype as NumPy writes it, one of `persistence.archive.DTYPES`
     shape  list<int64>
     data   large_binary   the numbers, in row-major order and little-endian
 
-and the schema's metadata holds the rest as JSON: a tree whose nodes are
+and the metadata of the stream's schema hold the rest as JSON: a tree whose nodes are
 
     {"record": [module, name, fields]}     a dataclass of tamis, such as `Joint`, with a node for each field
     {"records": [node, …]}                 a tuple with records or models in it
     {"named records": [[key, node], …]}    a mapping with records or models in it
     {"model": [class name, content]}       a fitted model, as in a file
-    {"value": tree}                        anything else, as `persistence.values` packs it
+    {"value": content}                     anything else, as `persistence.values` packs it
 
-No other name in the bytes chooses what is imported or called, so that a process may decode bytes of another.
+Decoding imports only modules of tamis, and calls only the dataclasses and models that a "record" or a "model"
+names. So a process may decode the bytes of a process that it does not trust.
 """
 
 import json
@@ -33,8 +34,8 @@ from tamis.persistence import values
 from tamis.persistence.archive import DTYPES, Arrays
 
 _PACKAGE = "tamis."
-_SAVED = "tamis.estimators.saved"  # lists the models that can be sent; imported when one is
-_TREE = b"tamis"  # the key of the tree in the metadata
+_SAVED = "tamis.estimators.saved"  # lists the models that can be sent; imported when a model is sent
+_TREE_KEY = b"tamis"  # the key of the tree in the metadata
 
 
 def encode(statistic: object) -> bytes:
@@ -56,7 +57,7 @@ def encode(statistic: object) -> bytes:
             pa.array([list(array.shape) for array in plain.values()], pa.list_(pa.int64())),
             pa.array([array.reshape(-1).view(np.uint8).data for array in plain.values()], pa.large_binary()),
         ],
-        schema=_make_schema(pa).with_metadata({_TREE: json.dumps(tree).encode()}),
+        schema=_make_schema(pa).with_metadata({_TREE_KEY: json.dumps(tree).encode()}),
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -82,7 +83,7 @@ def decode(content: bytes) -> Any:
             name: _read_array(kind, shape, cell)
             for name, kind, shape, cell in zip(*columns, cells, strict=True)
         }
-        tree = json.loads((table.schema.metadata or {})[_TREE])
+        tree = json.loads((table.schema.metadata or {})[_TREE_KEY])
     except (KeyError, OSError, TypeError, ValueError) as problem:  # Arrow's errors derive from these
         text = " ".join(str(problem).split())[:200]
         raise ValueError(f"got bytes that hold no statistic ({text}), expected those of encode()") from None
@@ -90,13 +91,8 @@ def decode(content: bytes) -> Any:
 
 
 def _make_schema(pa: Any) -> Any:
-    columns = {
-        "name": pa.string(),
-        "type": pa.string(),
-        "shape": pa.list_(pa.int64()),
-        "data": pa.large_binary(),
-    }
-    return pa.schema(list(columns.items()))
+    shape = ("shape", pa.list_(pa.int64()))
+    return pa.schema([("name", pa.string()), ("type", pa.string()), shape, ("data", pa.large_binary())])
 
 
 def _to_little(array: NDArray[Any]) -> NDArray[Any]:

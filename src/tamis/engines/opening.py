@@ -22,7 +22,7 @@ X_co = TypeVar("X_co", covariant=True)
 X = TypeVar("X")
 Y = TypeVar("Y")
 
-_LARGE_MAP = 1 << 28  # bytes: `fit` of a face reads larger memory maps in shards, and smaller ones at once
+_LARGE_MAP = 1 << 28  # bytes; `fit` of a face reads a larger memory map in shards, and a smaller one whole
 _MEMORY_MAPS = "tamis.engines.memory_maps"
 
 
@@ -45,13 +45,13 @@ class Request:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The arguments of `fit` besides the rows that are not None: the name of a column, or data."""
+        """The arguments of `fit`, besides the rows, that are not None: each is data or a column's name."""
         given = {"y": self.y, "sample_weight": self.sample_weight, **self.others}
         return {name: value for name, value in given.items() if value is not None}
 
     @property
     def named_roles(self) -> dict[str, str]:
-        """The roles, if each is the name of a column; raise TypeError otherwise."""
+        """The roles, if all are names of columns; otherwise, it raises TypeError."""
         for name, value in self.roles.items():
             if not isinstance(value, str):
                 raise TypeError(
@@ -66,19 +66,22 @@ class Request:
         for role, name in roles.items():
             if name not in known:
                 raise ValueError(
-                    f"got {role}={name!r}, expected a column of the data: it has {_list(available)}"
+                    f"got {role}={name!r}, expected a column of the data: it has {_list_names(available)}"
                 )
         if self.columns is None:
             others = set(roles.values())
             return [name for name in available if name not in others]
         if absent := [name for name in self.columns if name not in known]:
-            raise ValueError(f"the data has no column {absent[0]!r}, expected one of {_list(available)}")
+            raise ValueError(
+                f"the data has no column {absent[0]!r}, expected one of {_list_names(available)}"
+            )
         if used := [name for name in self.columns if name in roles.values()]:
             raise ValueError(f"got column {used[0]!r} to learn from and as a label or weight: name it once")
         return list(self.columns)
 
 
-def _list(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
+    """Write the first eight names, and the number of the others."""
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
@@ -132,17 +135,17 @@ SOURCES: tuple[Source, ...] = (
     Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
     Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
 )
-ENGINES: dict[str, str] = {  # by the package of the object that is given as `engine`
+ENGINES: dict[str, str] = {  # the module of an engine, by the package of the object given as `engine`
     "distributed": "tamis.engines.dask",
     "pyspark": "tamis.engines.spark",
 }
 
-# The answers of `find_module` by the type of the data.
+# What `find_module` returned before, by the type of the data.
 _modules: dict[type, str | None] = {np.ndarray: None, list: None, tuple: None, dict: None}
 
 
 def find_module(data: object) -> str | None:
-    """Return the name of the module that opens the data; None for data that faces read at once."""
+    """Return the name of the module that opens the data; None for data that faces read as a whole."""
     kind = type(data)
     if kind in _modules:
         return _modules[kind]
@@ -168,7 +171,10 @@ def place_pieces(pieces: Iterable[Piece[X]], count: int | None, request: Request
             f"got engine={one_line(request.engine)}, expected None for threads, a Client of Dask or a "
             "SparkSession"
         )
-    shards: BatchShards[X] = importlib.import_module(module).place_pieces(list(pieces), request)
+    known = list(pieces)
+    if not known:
+        raise ValueError("got no shards, expected at least one: is the list or the folder empty?")
+    shards: BatchShards[X] = importlib.import_module(module).place_pieces(known, request)
     return shards
 
 
@@ -178,7 +184,10 @@ def is_source(data: object) -> bool:
 
 
 def open_shards(data: Any, request: Request) -> BatchShards[Batch]:
-    """Open data in shards, also a memory map that faces read at once; raise TypeError for other data."""
+    """Open data in shards, even a memory map that faces would read as a whole.
+
+    Raise TypeError if no module opens data of this type.
+    """
     module = find_module(data) if request.engine != "sql" else "tamis.engines.sql"
     if module is None and isinstance(data, np.memmap):
         module = _MEMORY_MAPS

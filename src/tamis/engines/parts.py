@@ -1,8 +1,8 @@
 """Add the statistics of shards so that every shard is counted exactly once, even if tasks are repeated.
 
 A part holds a statistic and the numbers of the shards that it sums. Engines run a task again when its worker
-was lost or is slow. Adding a part whose shards were all added before changes nothing, and at the end every
-shard must have been added, so that no shard is ever counted twice or left out.
+was lost or is slow. If all shards of a part were added before, adding it changes nothing. At the end, every
+shard must have been added. So no shard is ever counted twice or left out.
 """
 
 from collections.abc import Callable
@@ -42,12 +42,15 @@ class Part(Generic[S]):
 
 
 def observe_piece(observe: Callable[[X], S | None], piece: Piece[X]) -> S | None:
-    """Read a shard and observe it; None if it has no rows. A TypeError or ValueError names the shard."""
+    """Read a shard and observe it, with the errors of `apply_to_piece`; None if it has no rows."""
     return apply_to_piece(observe, piece)
 
 
 def apply_to_piece(function: Callable[[X], Y | None], piece: Piece[X]) -> Y | None:
-    """Read a shard and apply a function to it. A TypeError or ValueError names the shard."""
+    """Read a shard and apply a function to it; None if it has no rows.
+
+    If this raises a TypeError or ValueError, its message names the shard.
+    """
     try:
         return transform_shard(function, piece.load())
     except (TypeError, ValueError) as problem:
@@ -67,7 +70,7 @@ def observe_part(observe: Callable[[X], S | None], number: int, piece: Piece[X])
 
 
 def require_all_shards(part: Part[S], shards: int) -> S:
-    """Return the statistic of a part; raise unless it has all shards, 0 to `shards` − 1, and some rows."""
+    """Return the statistic of a part; raise unless it sums all shards, 0 to `shards` − 1, and has rows."""
     if part.shards != frozenset(range(shards)):
         missing = sorted(frozenset(range(shards)) - part.shards)
         raise RuntimeError(f"got no statistic of shards {missing[:3]} of {shards}, expected all: fit again")

@@ -1,7 +1,9 @@
-"""Columns of a Spark data frame → batches: plain columns become an Arrow table, vectors become a matrix.
+"""Columns of a Spark data frame → batches.
 
-Spark makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20 columns of
-numbers, that takes half of the time. So columns of one type are sent to Python as one column of arrays.
+A column of vectors, each of which holds all numbers of a row, becomes a matrix. Other columns become an Arrow
+table. Spark makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20
+columns of numbers, that takes half of the time. So columns of one type are sent to Python as one column of
+arrays.
 """
 
 from collections.abc import Sequence
@@ -15,11 +17,11 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_VECTOR_KINDS = ("vector", "array")  # of `pyspark.ml`, and Spark's own: several numbers in one column
-_PACKED_KINDS = ("tinyint", "smallint", "int", "bigint", "float", "double")  # types that are sent in arrays
+_VECTOR_TYPES = ("vector", "array")  # types of columns with several numbers per row; pyspark.ml has vectors
+_PACKED_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")  # types that are sent in arrays
+_NUMBER_TYPES = ("boolean", *_PACKED_TYPES, "decimal")
 _MIN_ARRAY_COLUMNS = 4  # fewer columns of one type are sent alone, because an array has a cost of its own
 _DENSE = 1  # the field "type" of a dense vector of `pyspark.ml`; that of a sparse one is 0
-_NUMBER_KINDS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +29,18 @@ class Packing:
     """Which columns are sent alone, and which in arrays; the arrays are the last columns of a frame."""
 
     alone: tuple[str, ...]
-    arrays: tuple[tuple[str, ...], ...]  # the columns of each, which are of one type
+    arrays: tuple[tuple[str, ...], ...]  # the columns of each array, which have the same type
 
     @classmethod
-    def of(cls, kinds: dict[str, str]) -> "Packing":
-        """Choose how columns are sent; `kinds` has the type of each by its name."""
-        by_kind: dict[str, list[str]] = {}
-        for name, kind in kinds.items():
-            if kind in _PACKED_KINDS:
-                by_kind.setdefault(kind, []).append(name)
-        arrays = tuple(tuple(names) for names in by_kind.values() if len(names) >= _MIN_ARRAY_COLUMNS)
+    def of(cls, types: dict[str, str]) -> "Packing":
+        """Choose how columns are sent; `types` has the type of each by its name."""
+        by_type: dict[str, list[str]] = {}
+        for name, type_ in types.items():
+            if type_ in _PACKED_TYPES:
+                by_type.setdefault(type_, []).append(name)
+        arrays = tuple(tuple(names) for names in by_type.values() if len(names) >= _MIN_ARRAY_COLUMNS)
         packed = {name for names in arrays for name in names}
-        return cls(tuple(name for name in kinds if name not in packed), arrays)
+        return cls(tuple(name for name in types if name not in packed), arrays)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,16 +48,16 @@ class Packing:
         return (*self.alone, *(name for names in self.arrays for name in names))
 
     def write(self, expressions: dict[str, str]) -> list[str]:
-        """Return what a query selects; `expressions` has the SQL of each column by its name.
+        """Return the SELECT list of the query; `expressions` has the SQL of each column by its name.
 
-        The selected columns have new names: `mapInArrow` takes a point in a name for a field of a structure.
+        The columns get new names, because `mapInArrow` reads the name a.b as field b of a structure a.
         """
         arrays = (f"array({', '.join(expressions[name] for name in names)})" for names in self.arrays)
         written = (*(expressions[name] for name in self.alone), *arrays)
         return [f"{expression} AS c{number}" for number, expression in enumerate(written)]
 
     def unpack(self, batch: Any) -> Any:
-        """Convert an Arrow batch that such a query returned to one with the columns themselves."""
+        """Convert an Arrow batch that this query returned to one that has each column alone again."""
         pa = import_package("pyarrow", "a Spark data frame")
         columns = [batch.column(k) for k in range(len(self.alone))]
         for number, names in enumerate(self.arrays, len(self.alone)):
@@ -67,24 +69,24 @@ def _split_lists(lists: Any, width: int) -> list[Any]:
     """Convert an array of lists of `width` numbers to `width` arrays."""
     pa = import_package("pyarrow", "a Spark data frame")
     values = lists.flatten()
-    kind, missing = values.type, None
+    type_, missing = values.type, None
     if values.null_count:
         missing = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, width)
         values = values.fill_null(0)
     # The rows of a batch fit in the processor's cache, so that this transposed copy is fast.
     columns = np.ascontiguousarray(values.to_numpy().reshape(-1, width).T)
     masks: Sequence[Any] = [None] * width if missing is None else list(missing.T)
-    return [pa.array(column, kind, mask=mask) for column, mask in zip(columns, masks, strict=True)]
+    return [pa.array(column, type_, mask=mask) for column, mask in zip(columns, masks, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """Converts an Arrow table to a batch."""
+    """A function that converts an Arrow table to a batch."""
 
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the columns to learn from
     roles: dict[str, str]  # the column of each argument of `fit` besides the rows
-    is_vector: bool  # whether the only column holds vectors
-    is_typed: bool = False  # whether all columns are of numbers or flags, so that no row is needed to know it
+    is_vector: bool  # whether there is one column to learn from, and it holds vectors
+    is_numeric: bool = False  # whether all columns to learn from are of types of numbers or flags
     packing: Packing = Packing((), ())  # how the columns are sent
 
     def __call__(self, table: Any) -> Batch:
@@ -92,36 +94,41 @@ class ReadRows:
             rows = read_vectors(table.column(self.columns[0]), self.columns[0])
         else:
             rows = table.select(list(self.columns))
-        given = {role: _read_values(table.column(name)) for role, name in self.roles.items()}
-        return Batch(rows, given.pop("y", None), given.pop("sample_weight", None), given)
+        return Batch.from_roles(
+            rows, {role: table.column(name).to_numpy() for role, name in self.roles.items()}
+        )
 
 
 def read_head(frame: Any, read: ReadRows, rows: int) -> Batch:
-    """Return the first rows of a frame; no rows if `is_typed`, because reading them takes a job of Spark."""
+    """Return the first rows of a frame, as many as `rows`.
+
+    If `is_numeric`, the types of the columns are known without a row. Then no rows are returned, because to
+    read them takes a job of Spark.
+    """
     pa = import_package("pyarrow", "a Spark data frame")
-    if read.is_typed:
+    if read.is_numeric:
         return read(pa.table({name: pa.array([], pa.float64()) for name in read.packing.names}))
     table = frame.limit(rows).toArrow()
     batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
     return read(pa.Table.from_batches(map(read.packing.unpack, batches)))
 
 
-def name_kinds(frame: Any) -> dict[str, str]:
+def read_types(frame: Any) -> dict[str, str]:
     """Return the type of each column by its name, such as "double", "array" or "vector"."""
     return {field.name: field.dataType.simpleString().partition("<")[0] for field in frame.schema.fields}
 
 
-def is_vector_kind(kind: str) -> bool:
+def is_vector_type(type_: str) -> bool:
     """Return whether a column of this type holds several numbers in each row."""
-    return kind in _VECTOR_KINDS
+    return type_ in _VECTOR_TYPES
 
 
 def select_columns(frame: Any, request: Request) -> tuple[Any, ReadRows]:
     """Return a frame of the columns that are needed, and how to read its rows."""
-    kinds = name_kinds(frame)
+    types = read_types(frame)
     roles = request.named_roles
     columns = request.choose_columns(list(frame.columns))
-    vectors = [name for name in columns if is_vector_kind(kinds[name])]
+    vectors = [name for name in columns if is_vector_type(types[name])]
     if vectors and len(columns) > 1:
         other = next(name for name in columns if name != vectors[0])
         raise ValueError(
@@ -130,24 +137,18 @@ def select_columns(frame: Any, request: Request) -> tuple[Any, ReadRows]:
         )
     expressions, sent = {}, {}
     for name in dict.fromkeys((*columns, *roles.values())):
-        is_decimal = kinds[name].startswith("decimal")  # faces read no decimals
-        sent[name] = "double" if is_decimal else kinds[name]
+        is_decimal = types[name].startswith("decimal")  # decimals become floats: faces read no decimals
+        sent[name] = "double" if is_decimal else types[name]
         expressions[name] = f"CAST({quote(name)} AS double)" if is_decimal else quote(name)
     packing = Packing.of(sent)
-    is_typed = all(kinds[name].partition("(")[0] in _NUMBER_KINDS for name in columns)
-    read = ReadRows(tuple(columns), dict(roles), bool(vectors), is_typed, packing)
+    is_numeric = all(types[name].partition("(")[0] in _NUMBER_TYPES for name in columns)
+    read = ReadRows(tuple(columns), dict(roles), bool(vectors), is_numeric, packing)
     return frame.selectExpr(*packing.write(expressions)), read
 
 
 def quote(name: str) -> str:
     """Quote the name of a column for a query of Spark."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def _read_values(column: Any) -> NDArray[Any]:
-    """Return labels or numbers, one per row."""
-    values: NDArray[Any] = column.to_numpy()
-    return values
 
 
 def read_vectors(column: Any, name: str) -> Any:
@@ -160,16 +161,16 @@ def read_vectors(column: Any, name: str) -> Any:
     chunk = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if pa.types.is_list(chunk.type) or pa.types.is_large_list(chunk.type):
         return _read_dense(chunk, name)
-    kinds, sizes = chunk.field("type").to_numpy(zero_copy_only=False), chunk.field("size")
-    values = chunk.field("values")
-    if (kinds == _DENSE).all():
+    is_dense = chunk.field("type").to_numpy(zero_copy_only=False) == _DENSE
+    values, sizes = chunk.field("values"), chunk.field("size")
+    if is_dense.all():
         return _read_dense(values, name)
     lengths = np.diff(values.offsets.to_numpy())
-    widths = np.where(kinds == _DENSE, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
+    widths = np.where(is_dense, lengths, sizes.fill_null(0).to_numpy(zero_copy_only=False))
     width = _find_width(widths, name)
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     indices = (np.arange(int(lengths.sum())) - starts).astype(np.int32)  # of dense vectors: 0, 1, 2, …
-    indices[np.repeat(kinds != _DENSE, lengths)] = chunk.field("indices").flatten().to_numpy()
+    indices[np.repeat(~is_dense, lengths)] = chunk.field("indices").flatten().to_numpy()
     numbers = values.flatten().to_numpy(zero_copy_only=False)
     pointers = np.concatenate([[0], np.cumsum(lengths)])
     sparse = import_package("scipy.sparse", "a column of sparse vectors")
@@ -177,6 +178,7 @@ def read_vectors(column: Any, name: str) -> Any:
 
 
 def _read_dense(lists: Any, name: str) -> NDArray[np.float64]:
+    """Convert lists of one length to a matrix."""
     width = _find_width(np.diff(lists.offsets.to_numpy()), name)
     values = lists.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(values, dtype=np.float64).reshape(-1, width) if width else np.empty((len(lists), 0))

@@ -1,9 +1,9 @@
 """Files of Spark's executors, in which a fit keeps shards between passes.
 
-Sending rows from Java to Python costs much more than arithmetic does. So a shard that is kept is a file in
-the local directories of its executor, which Spark removes when the executor ends, and each pass maps it to
-memory. A file has the chunks of its shard, one after the other. A chunk is a list of parts: its pickle, then
-the buffers of its arrays.
+Sending rows from Java to Python takes much longer than observing them. So each shard that is kept is written
+to a file in the local directories of its executor, which Spark removes when the executor ends, and each pass
+maps the file to memory. A file has the chunks of its shard, one after the other. A chunk is a list of parts:
+its pickle, then the buffers of its arrays.
 """
 
 import mmap
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_ALIGNMENT = 64  # bytes: numbers are read in place, and must be aligned
+_ALIGNMENT = 64  # bytes; each part begins at a multiple of it, so that arrays can be used where they lie
 
 
 def name_kept() -> str:
@@ -79,7 +79,7 @@ def read_kept(path: Path) -> Iterator[Any]:
 def _read_chunks(path: Path, end: int) -> Iterator[list[memoryview]]:
     """Yield the parts of each chunk in the first `end` bytes of a file.
 
-    Before them stand their number and their lengths in bytes, as 64-bit integers.
+    A chunk begins with the number of its parts and their lengths in bytes, as 64-bit integers.
     """
     if not end:
         return

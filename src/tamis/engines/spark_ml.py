@@ -1,9 +1,9 @@
-"""A face as a stage of `pyspark.ml`, for a Pipeline: `FaceEstimator(face).fit(frame)` is a `FaceModel`.
+"""A face as a stage of a `pyspark.ml` pipeline: `FaceEstimator(face).fit(frame)` is a `FaceModel`.
 
 A face is an estimator of tamis with the methods of scikit-learn, such as `tamis.GaussianNB`. Fitting and
-prediction run on Spark's executors (`tamis.engines.spark`); only the first few rows are collected on the
-driver. A saved model is a folder of JSON, as Spark writes the metadata of a stage. It holds no code: the
-parameters of the stage, and the face as bytes of Arrow (`engines.messages`) in base64.
+prediction run on Spark's executors (`tamis.engines.spark`); only the first few rows are sent to this process.
+A saved model is a folder of JSON files, in which Spark writes the metadata of a stage: here its parameters,
+and the face as bytes (`engines.messages`) in base64. It holds no code.
 """
 
 import copy
@@ -15,7 +15,7 @@ import numpy as np
 
 from tamis.engines import messages
 from tamis.engines.spark import explain_failures
-from tamis.engines.spark_columns import ReadRows, is_vector_kind, name_kinds, quote
+from tamis.engines.spark_columns import ReadRows, is_vector_type, quote, read_types
 from tamis.extras import explain_missing
 
 try:
@@ -43,7 +43,7 @@ except ModuleNotFoundError as error:
 
 import pyarrow as pa
 
-# Spark's type for each NumPy dtype.kind.
+# From the `dtype.kind` of predictions to their type in Spark.
 _PREDICTION_TYPES = {"b": "boolean", "i": "bigint", "u": "bigint", "f": "double"}
 _FACE = "face"  # the field of a saved model that holds the face
 
@@ -146,7 +146,7 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
         return self._copyValues(model)  # type: ignore[no-any-return]
 
 
-class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc]  # as above
+class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc]  # pyspark may be missing
     """A face that was fitted: `transform` adds its predictions and probabilities to a data frame."""
 
     def __init__(self, face: Any = None) -> None:
@@ -155,17 +155,17 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
 
     def _transform(self, dataset: Any) -> Any:
         inputs = self.list_inputs()
-        # Spark is lazy: this explains errors of the plan. Rows are predicted when the returned frame is read.
+        # This explains only errors of the query. Rows are predicted later, when the returned frame is read.
         with explain_failures("nothing was predicted"):
-            kinds = name_kinds(dataset)
-            read = ReadRows(tuple(inputs), {}, any(is_vector_kind(kinds.get(name, "")) for name in inputs))
+            types = read_types(dataset)
+            read = ReadRows(tuple(inputs), {}, any(is_vector_type(types.get(name, "")) for name in inputs))
             classes = getattr(self.face, "classes_", None)
             if classes is not None:
-                kind = _PREDICTION_TYPES.get(classes.dtype.kind, "string")
+                type_ = _PREDICTION_TYPES.get(classes.dtype.kind, "string")
             else:  # the index of a component of a mixture, or the prediction of a regression
-                kind = "bigint" if hasattr(self.face, "predict_proba") else "double"
+                type_ = "bigint" if hasattr(self.face, "predict_proba") else "double"
             predict = functions.arrow_udf(
-                _make_function(_Predict(self.face, read)), f"prediction {kind}, probability array<double>"
+                _make_function(_Predict(self.face, read)), f"prediction {type_}, probability array<double>"
             )
             rows = functions.struct(*(dataset[quote(name)] for name in inputs))
             answers = predict(rows)
@@ -185,7 +185,7 @@ class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc] 
 
 
 class _Predict:
-    """Maps an Arrow StructArray of rows to a StructArray of predictions and probabilities."""
+    """A function from a StructArray of Arrow, the rows, to a StructArray of predictions and probabilities."""
 
     def __init__(self, face: Any, read: ReadRows) -> None:
         self.face, self.read = face, read

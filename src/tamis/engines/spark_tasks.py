@@ -2,8 +2,8 @@
 
 A shard is a partition. A task reads it in chunks of about 64 MB, each of which `transform_chunk` transforms.
 It returns one row per shard, with the number of the shard and the bytes of its statistic (`messages`), or
-with the error that it met. If shards are kept, there is also the path of the shard's file, or a row with the
-content of each chunk if there is no file. Only tasks of the same application read these.
+with the error that it met. If the shard is kept, the row also has the path of its file; without a file, there
+is a further row with the content of each chunk. Only tasks of the same Spark application read the files.
 """
 
 import contextlib
@@ -26,39 +26,36 @@ from tamis.engines.parts import Part
 from tamis.engines.spark_columns import ReadRows
 from tamis.extras import import_package
 
-SPARK_FRAME = "a Spark data frame"  # named by the error of `import_package` if a package is missing
+SPARK_FRAME = "a Spark data frame"  # what needs a package, in the error of `import_package` if it is missing
 
-# Columns of the rows that tasks return, as a schema of Spark: `statistic` is the sum of the partitions with
-# the numbers `shards`; `shard` is the number of the partition, by which rows are divided among the tasks that
-# add them (0 in a sum of rows); `problem` is the type and text of the first error (null if there was none);
-# `folders` are where the files of kept shards are, and `size` is the number of their bytes.
+# Columns of the rows that tasks return, as a schema of Spark: `statistic` is the sum of the statistics of the
+# partitions with the numbers `shards`; `shard` is the number of the partition, by which rows are divided
+# among the tasks that add them (0 in a sum of rows); `problem` is the type and text of the first error (null
+# if there was none); `folders` have the files of kept shards, and `size` is the number of bytes of the files.
 PART_COLUMNS = (
     "shard int, shards array<int>, statistic binary, problem string, folders array<string>, size bigint"
 )
-# Of kept shards: the path of the file, or else the pickle of one chunk with its buffers. `failure` is an
-# error met while the chunks were made, which each later task raises again; an error of `observe` is only a
-# `problem`.
+# The rows of kept shards also have the path of the file or, without a file, the pickle of one chunk with its
+# buffers. `failure` is an error that was raised while the chunks were made. Each later task raises it again,
+# whereas an error of `observe` is only a `problem` of the task itself.
 KEPT_COLUMNS = f"{PART_COLUMNS}, path string, content binary, buffers array<binary>, failure string"
 
 TaskRow = Mapping[str, Any]  # a row that a task returns: the values of these columns by name
 
-_CHUNK_BYTES = 1 << 26  # rows that a task reads before it observes them
-_MAX_CHUNKS = 1 << 24  # of a partition: batches are numbered in the order of partitions and chunks
-_FIRST_FILES = 32  # file descriptors below this are searched for the socket to Java
+_CHUNK_BYTES = 1 << 26  # bytes of rows that a task reads before it observes them
+_MAX_CHUNKS = 1 << 24  # per partition; chunk c of partition p becomes the batch of number p * _MAX_CHUNKS + c
+_MAX_DESCRIPTOR = 32  # the socket to Java is searched among the file descriptors below this one
+
+_frozen = {"modules": 0}  # the number of modules that were loaded when `gc.freeze` was last called
 
 
-_frozen = {"modules": 0}  # the number of modules that were loaded when objects were last frozen
-
-
-class LostError(Exception):
+class LostFileError(Exception):
     """The file of a kept shard does not exist where the task runs."""
 
 
-_LOST = "LostError: "  # the `problem` of a task that met a LostError
-_PROBLEMS: dict[str, type[Exception]] = {
-    "TypeError": TypeError,
-    "ValueError": ValueError,
-    "LostError": LostError,
+# The types of errors in a `problem`.
+_ERROR_TYPES: dict[str, type[Exception]] = {
+    each.__name__: each for each in (TypeError, ValueError, LostFileError)
 }
 
 
@@ -67,7 +64,7 @@ _PROBLEMS: dict[str, type[Exception]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """Reads the rows of a partition as batches, one per chunk."""
+    """A function that reads the rows of a partition as batches, one per chunk."""
 
     read: ReadRows
 
@@ -80,21 +77,21 @@ class ReadTable:
 def _join_batches(batches: Iterable[Any]) -> Iterator[Any]:
     """Join batches of a few thousand rows, as Spark sends them, to tables of about `_CHUNK_BYTES` bytes."""
     pa = import_package("pyarrow", SPARK_FRAME)
-    waiting: list[Any] = []
+    joined: list[Any] = []
     size = 0
     for batch in batches:
-        waiting.append(batch)
+        joined.append(batch)
         size += batch.nbytes
         if size >= _CHUNK_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
+            yield pa.Table.from_batches(joined)
+            joined, size = [], 0
+    if joined:
+        yield pa.Table.from_batches(joined)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPieces:
-    """Loads the pieces whose numbers are in the rows of a partition, each as one chunk."""
+    """A function that loads the pieces whose numbers are in the rows of a partition, each as one chunk."""
 
     pieces: tuple[Piece[Any], ...]
 
@@ -110,12 +107,12 @@ def _find_shard() -> int:
     return int(context.partitionId())
 
 
-def _spare_packages() -> None:
-    """Exempt the packages that are loaded from garbage collection.
+def _freeze_modules() -> None:
+    """Exempt all existing objects, most of which belong to modules, from garbage collection.
 
-    Spark collects garbage in a worker's process between any two of its tasks, and visits all objects of all
-    packages, which takes 40 ms: more than the rest of a short task. Frozen garbage is never freed. So objects
-    are frozen only if packages were loaded since the last time.
+    Spark collects garbage in a worker's process between any two of its tasks. To visit all objects of all
+    modules takes 40 ms: more than the rest of a short task. But `gc.freeze` also keeps unreachable objects in
+    memory for ever. So it is called only if modules were loaded since the last call.
     """
     if len(sys.modules) != _frozen["modules"]:
         _frozen["modules"] = len(sys.modules)
@@ -132,28 +129,29 @@ def _receive_rows(rows: Iterator[Any]) -> Iterator[Any]:
     try:
         while True:
             for each in sockets:
-                with contextlib.suppress(OSError):  # a socket of another kind, without the delay
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)  # not permanent
+                with contextlib.suppress(OSError):  # it may be no TCP socket, and has no delay then
+                    # Linux may reset this option at any time, so it is set before each row.
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             row = next(rows, None)
             if row is None:
                 return
             yield row
     finally:
         for each in sockets:
-            each.detach()  # they are Spark's, and stay open
+            each.detach()  # so that the socket, which belongs to Spark, is not closed
 
 
 def _list_sockets() -> list[socket.socket]:
-    """Return the sockets among the lowest file descriptors of this process; one of them leads to Java."""
+    """Return the sockets among the lowest file descriptors of this process; one is connected to Java."""
     sockets = []
-    for number in range(_FIRST_FILES):
+    for number in range(_MAX_DESCRIPTOR):
         with contextlib.suppress(OSError):
             sockets.append(socket.socket(fileno=number))
     return sockets
 
 
 def _drain(rows: Iterable[Any]) -> None:
-    """Read rows that are not needed, because Spark replaces a Python process that leaves rows unread."""
+    """Read rows that are not needed, because Spark restarts a Python process that leaves rows unread."""
     for _ in rows:
         pass
 
@@ -189,7 +187,7 @@ def transform_chunk(chunk: Any, transforms: Sequence[Callable[[Any], Any]]) -> A
 def observe_rows(receive_task: Callable[[], Task], batches: Iterator[Any]) -> Iterator[Any]:
     """Observe the rows of a partition; yield one row with its number and its statistic."""
     shard, task = _find_shard(), receive_task()
-    _spare_packages()
+    _freeze_modules()
     batches = _receive_rows(batches)
     with threads.use_one_thread():
         sums = _ShardSum(task.observe, shard)
@@ -207,10 +205,11 @@ def observe_rows(receive_task: Callable[[], Task], batches: Iterator[Any]) -> It
 def observe_and_keep(task: Task, name: str | None, batches: Iterator[Any]) -> Iterator[Any]:
     """Observe the rows of a partition, and keep the transformed chunks in a file; the row has its path.
 
-    If there is no file (no name, no local directory, a full disk), one row per chunk holds its content.
+    If there is no file (because of no name, no local directory or a full disk), a row for each chunk holds
+    the chunk.
     """
     shard = _find_shard()
-    _spare_packages()
+    _freeze_modules()
     batches = _receive_rows(batches)
     file, failure = _open_kept(name, shard), None
     with threads.use_one_thread():
@@ -228,15 +227,11 @@ def observe_and_keep(task: Task, name: str | None, batches: Iterator[Any]) -> It
                 if file is None:
                     yield _make_batch(KEPT_COLUMNS, _make_content_row(shard, parts))
                 sums.add(chunk)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LostFileError) as error:
             if file is not None:
                 file.abandon()
             file, sums.problem = None, _describe(error, shard)
-            failure = sums.problem
-        except LostError:
-            if file is not None:
-                file.abandon()
-            file, sums.problem = None, _LOST
+            failure = None if isinstance(error, LostFileError) else sums.problem
     _drain(batches)
     row = sums.make_row() | {"failure": failure}
     if file is not None:
@@ -246,7 +241,7 @@ def observe_and_keep(task: Task, name: str | None, batches: Iterator[Any]) -> It
 
 
 class _ShardSum:
-    """The statistic of the chunks of a shard, until an error stops it."""
+    """The sum of the statistics of a shard's chunks, or the first error."""
 
     def __init__(self, observe: Callable[[Any], Any], shard: int) -> None:
         self.observe, self.shard = observe, shard
@@ -271,17 +266,19 @@ class _ShardSum:
         return make_part_row(self.shard, Part(frozenset((self.shard,)), statistic), self.problem)
 
 
-def _describe(error: TypeError | ValueError, shard: int) -> str:
-    """Return type, partition and text of an error; raise an error of a subclass again."""
+def _describe(error: TypeError | ValueError | LostFileError, shard: int) -> str:
+    """Return type, partition and text of an error; if it is of a subclass of these types, raise it again."""
     if isinstance(error, _KeptError):
         return str(error)
+    if isinstance(error, LostFileError):
+        return "LostFileError: "
     if type(error) not in (TypeError, ValueError):
         raise error
     return f"{type(error).__name__}: partition {shard}: {error}"
 
 
 def make_part_row(shard: int, part: Part[Any], problem: str | None = None) -> dict[str, Any]:
-    """Make a row with the columns `PART_COLUMNS`; `shard` chooses the task that adds it to others."""
+    """Make a row with the columns `PART_COLUMNS`; `shard` decides which task adds it to others."""
     statistic = None if part.statistic is None else messages.encode(part.statistic)
     return {
         "shard": shard,
@@ -337,8 +334,8 @@ def _pickle(content: Any) -> list[Any]:
 
 
 def observe_kept(observe: Callable[[Any], Any], rows: Iterable[TaskRow]) -> Iterator[dict[str, Any]]:
-    """Observe shards, of which these are the rows of `observe_and_keep`; yield one row per shard."""
-    _spare_packages()
+    """Observe the shards whose rows `observe_and_keep` returned; yield one row per shard."""
+    _freeze_modules()
     received = _receive_rows(iter(rows))
     for shard, own in groupby(received, key=itemgetter("shard")):
         with threads.use_one_thread():
@@ -346,24 +343,22 @@ def observe_kept(observe: Callable[[Any], Any], rows: Iterable[TaskRow]) -> Iter
             try:
                 for chunk in _read_kept(own):
                     sums.add(chunk)
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, LostFileError) as error:
                 sums.problem = _describe(error, shard)
-            except LostError:
-                sums.problem = _LOST
         yield sums.make_row()
 
 
 def observe_kept_batches(
     receive_observe: Callable[[], Callable[[Any], Any]], batches: Iterator[Any]
 ) -> Iterator[Any]:
-    """Call `observe_kept` with rows that come as Arrow batches, and return Arrow batches."""
+    """Call `observe_kept` with rows in Arrow batches, and yield Arrow batches."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for row in observe_kept(receive_observe(), rows):
         yield _make_batch(PART_COLUMNS, row)
 
 
 def read_kept_batches(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield the chunks of kept shards, whose rows come as Arrow batches."""
+    """Yield the chunks of kept shards, whose rows are in Arrow batches."""
     return _read_kept(row for batch in batches for row in batch.to_pylist())
 
 
@@ -377,12 +372,12 @@ def _read_kept(rows: Iterable[TaskRow]) -> Iterator[Any]:
         elif row["path"] is not None:
             path = Path(row["path"])
             if not path.exists():
-                raise LostError
+                raise LostFileError
             yield from spark_files.read_kept(path)
 
 
 class _KeptError(ValueError):
-    """The `failure` of an earlier task; its text has the type of the error and the partition."""
+    """The `failure` of an earlier task, whose text already names the type of the error and the partition."""
 
 
 def remove_kept(name: str, batches: Iterator[Any]) -> Iterator[Any]:
@@ -413,7 +408,7 @@ def add_rows(rows: Iterable[TaskRow]) -> Iterator[dict[str, Any]]:
 
 
 def add_batches(batches: Iterator[Any]) -> Iterator[Any]:
-    """Call `add_rows` with rows that come as Arrow batches, and return Arrow batches."""
+    """Call `add_rows` with rows in Arrow batches, and yield Arrow batches."""
     for row in add_rows(row for batch in batches for row in batch.to_pylist()):
         yield _make_batch(PART_COLUMNS, row)
 
@@ -423,7 +418,7 @@ def read_parts(rows: Sequence[TaskRow]) -> Part[Any]:
     for row in sorted(rows, key=lambda row: row["shards"]):
         if row["problem"] is not None:
             kind, _, text = row["problem"].partition(": ")
-            raise _PROBLEMS[kind](text)
+            raise _ERROR_TYPES[kind](text)
     return _add_parts(rows)
 
 

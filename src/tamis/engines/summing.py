@@ -1,4 +1,4 @@
-"""The protocol of shards that sum their rows themselves, as a database does, without `observe`."""
+"""The protocol of shards that sum their rows themselves, as a database does: `observe` is not called."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from tamis.schema import Schema
 from tamis.stats import Gram, Joint, Moments
 
-if TYPE_CHECKING:  # its package loads SciPy, which engines do not need before data comes
+if TYPE_CHECKING:  # importing it would import SciPy, which engines do not need until they are given data
     from tamis.models.generative.block import Block
 
 
 class UnsupportedSumsError(Exception):
-    """The shards cannot compute the statistic, for the reason that the message gives: rows must be read."""
+    """The shards cannot compute the statistic, so that rows must be read; the message says why."""
 
 
 @runtime_checkable

@@ -7,8 +7,8 @@ from tamis.engines.batches import Batch
 from tamis.engines.opening import Request
 from tamis.extras import import_package
 
-_NO_VALUES = "no values"  # describes the type of an all-null column, which is compatible with any type
-ROWS_PER_BATCH = 1 << 16  # rows per batch, where a source is read as a stream
+_NO_VALUES = "no values"  # describes the type of a column of nulls, which is compatible with any type
+ROWS_PER_BATCH = 1 << 16  # rows that are read at a time from a file or database
 
 
 def import_arrow(module: str = "pyarrow") -> Any:
@@ -20,9 +20,9 @@ def import_arrow(module: str = "pyarrow") -> Any:
 class Layout:
     """The columns of a table that are read: which to learn from, and which are labels or weights."""
 
-    columns: tuple[str, ...]  # to learn from
-    roles: dict[str, str]  # argument of `fit` (y, sample_weight, …) → name of its column
-    types: dict[str, Any]  # name of each of these columns → its Arrow type in the first shard
+    columns: tuple[str, ...]  # the columns to learn from
+    roles: dict[str, str]  # from arguments of `fit`, such as y, to names of columns
+    types: dict[str, Any]  # from the names of all these columns to their Arrow types in the first shard
 
     @classmethod
     def of(cls, schema: Any, request: Request) -> "Layout":
@@ -41,7 +41,7 @@ class Layout:
         return list(self.types)
 
     def refuse_drift(self, schema: Any) -> None:
-        """Raise if a shard lacks a column, or has it in another type than the first shard.
+        """Raise if a shard lacks a column of the first shard, or has it in an incompatible type.
 
         Types that `describe_type` describes alike are compatible, and so is a column of nulls with any type.
         """
@@ -61,18 +61,17 @@ class Layout:
                 )
 
     def make_batch(self, table: Any, number: int) -> Batch:
-        """Make a batch of an Arrow table or record batch; `number` is that of its shard."""
+        """Make the batch of shard `number` from an Arrow table or record batch."""
         arrow = import_arrow()
         if isinstance(table, arrow.RecordBatch):
             table = arrow.Table.from_batches([table])
         self.refuse_drift(table.schema)
         values = {role: _to_values(table.column(name)) for role, name in self.roles.items()}
-        y, weight = values.pop("y", None), values.pop("sample_weight", None)
-        return Batch(table.select(list(self.columns)), y, weight, values, number)
+        return Batch.from_roles(table.select(list(self.columns)), values, number)
 
 
 def describe_type(arrow_type: Any) -> str:
-    """Describe an Arrow type: text, integers, floats and nulls in words, without bit widths."""
+    """Describe an Arrow type in words: text, integers, floats and nulls of any size are described alike."""
     types = import_arrow().types
     if types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type

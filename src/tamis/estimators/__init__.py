@@ -1,7 +1,7 @@
-"""The faces: probabilistic models behind scikit-learn's interface.
+"""The faces: estimators with scikit-learn's interface, which hold parameters and call the models of tamis.
 
-A face is imported when its name is first used, and so are only the modules that it needs: scikit-learn's
-pipelines, for example, are loaded to save a model, but not to fit one.
+A face is imported when its name is first used. Only the modules that it needs are imported with it:
+scikit-learn's pipelines, for example, are imported to save a model, but not to fit one.
 """
 
 from typing import TYPE_CHECKING
@@ -60,7 +60,7 @@ __all__ = [
     "save",
 ]
 
-_HOMES = {
+_MODULES = {  # the module of each name
     "BayesianLinearRegression": "tamis.estimators.linear",
     "BernoulliNB": "tamis.estimators.naive_bayes",
     "CategoricalNB": "tamis.estimators.naive_bayes",
@@ -87,9 +87,9 @@ _HOMES = {
     "save": "tamis.estimators.saved",
 }
 
-# Hidden from type checkers, which would otherwise take any misspelt name for an object.
+# Type checkers do not see this; otherwise they would accept any misspelt name.
 if not TYPE_CHECKING:
-    __getattr__ = make_getattr(globals(), _HOMES, "tamis")
+    __getattr__ = make_getattr(globals(), _MODULES, "tamis")
 
 
 def __dir__() -> list[str]:

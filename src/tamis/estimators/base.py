@@ -1,9 +1,9 @@
-"""The base of every face (scikit-learn estimator): it holds its parameters and one state.
+"""The base classes of all faces (scikit-learn estimators), each of which holds parameters and one state.
 
 The state is all that was learned, one immutable value. Each method that learns makes a new state and assigns
-it at the end, so that a call that raises leaves the model unchanged. This module has what all faces share:
-the check that a model is fitted, copies of fitted attributes, names of columns, tags, the check of models
-that are merged, progress and files.
+it at the end, so that a call that raises leaves the model unchanged. The base classes check that a model is
+fitted, copy fitted attributes, read names of columns, set scikit-learn's tags, check models that are to be
+merged, report progress and save files.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from tamis.progress import Bar, StepReport
 from tamis.schema import Schema
 from tamis.tables import Table
 
-# Parameters that some face takes as an array; each face checks their shapes.
+# Parameters that some face accepts as an array; each face checks their shapes.
 _ARRAY_PARAMETERS = frozenset(
     (
         "alpha",
@@ -70,7 +70,7 @@ _HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
 
 class _CallbackSupport:
-    """Has the methods of scikit-learn's `CallbackSupportMixin`, but imports it only when one is called."""
+    """The methods of scikit-learn's `CallbackSupportMixin`, which is imported when one of them is called."""
 
     @available_if(lambda face: _HAS_CALLBACKS)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def set_callbacks(self, *callbacks: Any) -> Self:
@@ -88,9 +88,9 @@ def _has_callbacks(face: object) -> bool:
 
 
 def _refuse_matrices(params: dict[str, Any]) -> None:
-    """Raise if an array or list of two or more axes was given for a parameter that is no array.
+    """Raise if an array or list of two or more axes was given for a parameter that must not be an array.
 
-    An array of one axis is left to the check of the parameter itself.
+    The check of each parameter refuses arrays of one axis.
     """
     for name, value in params.items():
         if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
@@ -106,7 +106,7 @@ def _count_axes(value: Any) -> int:
 def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate `fit`: call scikit-learn's callbacks, and before that refuse parameters that are matrices.
 
-    The two are one decorator because both belong to every call of `fit`, and to no other method.
+    One decorator does both because every `fit` needs both, and no other method needs either.
     """
 
     @wraps(method)
@@ -160,8 +160,8 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, member in list(vars(cls).items()):
-            public = name.endswith("_") and not name.startswith("_")
-            if public and isinstance(member, property) and member.fget is not None:
+            is_public = name.endswith("_") and not name.startswith("_")
+            if is_public and isinstance(member, property) and member.fget is not None:
                 read = _check_and_copy(name, member.fget)
                 setattr(cls, name, property(read, member.fset, member.fdel, member.__doc__))
 
@@ -181,7 +181,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
 
     @property
     def state_(self) -> S:
-        """All that was learned, as one value; other models and files read it."""
+        """All that was learned, as one value; `merge` and `save` read it."""
         return self._require_state("")
 
     @state_.setter
@@ -206,7 +206,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     # ── shards ──
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Refuse shards (`tamis.engines`); subclasses override this: `fit` if `anew`, else `partial_fit`."""
+        """Raise; faces that learn from shards override this, for `fit` if `anew`, else for `partial_fit`."""
         raise make_shards_error(self)
 
     # ── files ──
@@ -262,19 +262,19 @@ class TableFace(Face[T]):
 
     @property
     def _accepts_sparse(self) -> bool:
-        """Whether sparse rows are taken."""
+        """Whether rows may be sparse."""
         return False
 
     @property
     def _takes_missing(self) -> bool:
-        """Whether NaN is taken, for a value that is missing."""
+        """Whether values may be missing (NaN)."""
         return False
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards (`tamis.engines`): `fit` if `anew`, else `partial_fit`."""
+        """Learn from rows in shards (`tamis.engines`), as `fit` if `anew`, else as `partial_fit`."""
         learned: Any = learn_in_one_pass(self, shards).face
         if anew or self._get_state_or_none() is None:
-            # So far, statistics were only added: `infer` computes the posterior, and raises if there is none.
+            # So far, statistics were only added. `infer` computes the posterior, or raises if it cannot.
             self.state_ = (learned.infer() if anew else learned).state_
         else:
             self.merge(learned)
@@ -285,7 +285,7 @@ class TableFace(Face[T]):
         raise UnsupportedSumsError(f"a {type(self).__name__} needs sums that a database does not compute")
 
     def expect_columns(self, X: object) -> Schema:
-        """Read the columns of these rows, which all shards must have; subclasses may store their kinds."""
+        """Read the columns of the first shard's rows; subclasses may store them and their kinds."""
         return read_first_table(X, self._accepts_sparse)[1]
 
     def _list_states_to_merge(self, others: tuple[Self, ...]) -> list[T]:

@@ -1,4 +1,7 @@
-"""PCA from sums of products, which can be merged and subtracted, and are precise for any mean."""
+"""Principal component analysis (PCA) from sums of products, which can be merged and subtracted.
+
+Rounding errors of these sums do not grow with the columns' means.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
@@ -44,7 +47,7 @@ from tamis.stats import Moments
 from tamis.tables import Table, make_frame
 from tamis.warning import warn
 
-# Remedies in error messages about rows with gaps (missing values).
+# What to do about rows with gaps (missing values), in error messages.
 _DROP = "drop or fill those rows"
 _FILL = f"{_DROP}, or set missing='em'"
 _AT_ONCE = "rows with gaps are imputed together, so pass all rows to fit at once"
@@ -52,18 +55,18 @@ _AT_ONCE = "rows with gaps are imputed together, so pass all rows to fit at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComponentsState:
-    """The statistic and the components inferred from it; only the components if the solver keeps no sums."""
+    """The statistic, and the components that were inferred from it or from the rows."""
 
     schema: Schema
-    statistic: Moments | None  # by fold, if n_components="held-out"; None for the other two solvers
+    statistic: Moments | None  # one per fold if n_components="held-out"; None unless solver is "moments"
     solver: str = "moments"
-    log_likelihoods: tuple[float, ...] = ()  # of EM's steps, if there were gaps
+    log_likelihoods: tuple[float, ...] = ()  # the log-likelihood at each step of EM, if there were gaps
     components: Components | None = None  # None until they are first needed
 
-    is_empty: ClassVar[bool] = False  # a state is only ever made by learning
+    is_empty: ClassVar[bool] = False  # a state is made only when rows are learned
 
     def require_statistic(self, purpose: str) -> Moments:
-        """Return the statistic, by fold or not; raise if the solver kept none."""
+        """Return the statistic, which may be by fold; raise if the solver kept none."""
         if self.statistic is None:
             raise ValueError(
                 f"this PCA was fitted with solver={self.solver!r}, which keeps no statistic to {purpose}, "
@@ -73,13 +76,13 @@ class ComponentsState:
 
     @property
     def pooled_statistic(self) -> Moments:
-        """The statistic of all rows, not by fold."""
+        """The statistic of all rows together, not by fold."""
         statistic = self.require_statistic("show")
         return statistic if statistic.keys is None else statistic.pooled()
 
 
 class RequiresStatistic:
-    """A decorator: the method exists (`hasattr` is True) unless `solver` is one that keeps no statistic."""
+    """A decorator of a method that exists (`hasattr` is True) only if `solver` keeps a statistic."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
@@ -102,8 +105,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     The statistic is the sum of the rows and of their products. Components are those of a singular value
     decomposition of the centred rows, whatever the mean. A variance of less than 1e-13 of the largest is lost
-    in the rounding of the products, and is 0 here, unless it is so small only because of its column's unit. A
-    row of weight 2 is that row twice.
+    in the rounding of the products, and is 0 here, unless it is so small only because of its column's unit of
+    measurement. A row of weight 2 counts as two equal rows.
 
     Parameters
     ----------
@@ -111,7 +114,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         How many components to keep: an int is their number; a float keeps the fewest that explain more than
         this fraction of the variance; "mle" the number with the largest evidence (Minka's MLE); "held-out"
         the number with the largest density of held-out rows in five-fold cross-validation, which needs no
-        further pass over the data (the fold of a row depends on its values); None keeps all. Directions
+        further pass over the data (a hash of a row's values decides its fold); None keeps all. Directions
         without variance are never kept.
     whiten : whether transformed rows are scaled to unit variance; components without variance are not scaled
     solver : "auto", "moments", "rows" or "randomized"
@@ -121,7 +124,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         error in `error_bound_`. "auto" takes "moments" for up to 2,000 columns, and beyond that chooses by
         the numbers of rows and columns.
     missing : "refuse" or "em"
-        "em" takes NaN, and imputes missing values from the others of their row by the EM algorithm.
+        "refuse" raises an error if a value is NaN; "em" imputes these values from the others of their row by
+        the EM algorithm.
     tol, max_iter : EM ends when a step adds at most `tol` to the mean log-likelihood of a row, or after
         `max_iter` steps
     exact : whether sums of products are exact to the bit, which takes several times as long
@@ -131,8 +135,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     Notes
     -----
     Variances are divided by the total weight minus one, as in scikit-learn. `noise_variance_` is the mean
-    over all d − K other directions, where scikit-learn counts at most as many directions as rows; the two
-    differ only with fewer rows than columns. The covariance does not depend on `whiten`.
+    over all d − k other directions, for k components; scikit-learn counts at most as many directions as rows,
+    which differs only with fewer rows than columns. The covariance does not depend on `whiten`.
 
     Examples
     --------
@@ -240,7 +244,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     @RequiresStatistic
     @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows: the model is as if all had come at once. Imputed values do not change."""
+        """Learn more rows; the model is as if all rows had been learned at once.
+
+        Values that were imputed before do not change.
+        """
         self._check_parameters()
         state: ComponentsState | None = self._get_state_or_none()
         if state is not None:
@@ -258,8 +265,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their weights, as if they had never been learned.
 
-        Without `exact`, products of many rows at once are rounded, except those of outliers. Therefore an
-        error is raised if less than 1e-10 of the sum of squares of a column would be left.
+        Without `exact`, sums of products are rounded if many rows are learned at once (without outliers,
+        whose products are summed exactly). Therefore an error is raised if less than 1e-10 of the sum of
+        squares of a column would be left.
         """
         self.state_.require_statistic("take from")
         self._change_statistic(
@@ -313,7 +321,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         fold = fold_by_content(table) if by_fold else None
         try:
             return self._make_model().observe(table, None, weights, fold)
-        except ValueError:  # if it was about NaN, raise a message that names the remedies
+        except ValueError:  # if the rows have gaps, raise an error that says what to do
             refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
             raise
 
@@ -325,7 +333,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         try:
             components = self._make_model().infer(state.require_statistic("infer from"))
         except ValueError as problem:
-            if attribute:  # so that `hasattr` is False
+            if attribute:  # `hasattr` is False only if it catches an AttributeError
                 raise AttributeError(f"no {attribute}: {problem}") from None
             raise
         self.state_ = replace(state, components=components)
@@ -334,7 +342,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     # ── projections and densities ──
 
     def _read_blocks(self, table: Table) -> Iterator[Array]:
-        """Yield dense rows, a block at a time; NaN is allowed if missing="em"."""
+        """Yield dense rows, all at once or, if they were sparse, in blocks; raise for NaN without EM."""
         for block in dense_blocks(table):
             if self.missing == "em":
                 if (infinite := np.isinf(block)).any():
@@ -348,7 +356,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 raise
 
     def _impute_blocks(self, table: Table) -> Iterator[Array]:
-        """Yield dense rows, a block at a time, with missing values imputed."""
+        """Yield the same arrays with missing values imputed."""
         components = self._get_components()
         for block in self._read_blocks(table):
             has_gaps_here = self.missing == "em" and np.isnan(block).any()
@@ -393,7 +401,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         return float(np.average(densities, weights=read_weights(sample_weight, len(densities))))
 
     def log_likelihood(self, statistic: Moments | None = None) -> float:
-        """Compute Σ w log p of all rows that were learned, or of another statistic, from the sums alone."""
+        """Compute Σ w log p(x) of the rows that were learned, or of those that another statistic sums."""
         state: ComponentsState = self.state_
         if statistic is None and state.log_likelihoods:
             raise ValueError(
@@ -449,14 +457,14 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     ) -> HeldOutRows:
         """Compute log-density and reconstruction error of each row by a model fitted without its fold.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. This
-        takes one pass over the rows.
+        `folds` is a number, the fold of each row, or "leave-one-out"; the rows of a group are in one fold.
+        This takes one pass over the rows.
         """
         table, _ = read_first_table(X)
         refuse_gaps(table, _DROP)
         fold = read_folds(folds, table.rows, None, groups, random_state)
-        part = np.arange(table.rows) if fold is None else fold
-        return cross_validate(self._make_model(), table, part, read_weights(sample_weight, table.rows))
+        fold = np.arange(table.rows) if fold is None else fold  # leave-one-out: each row is a fold
+        return cross_validate(self._make_model(), table, fold, read_weights(sample_weight, table.rows))
 
     # ── attributes ──
 
@@ -475,7 +483,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def components_(self) -> Array:
-        """Directions of largest variance (n_components, d), largest first; the largest entry is positive."""
+        """The directions of largest variance (n_components, d), in descending order.
+
+        Their signs make the entry of largest magnitude positive.
+        """
         return self._get_components("components_").directions
 
     @property
@@ -505,7 +516,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def noise_variance_(self) -> float:
-        """The mean variance of the directions that are not kept; 0 if there are none."""
+        """The mean variance along the directions that are not kept; 0 if all are kept."""
         return self._get_components("noise_variance_").noise
 
     @property
@@ -521,7 +532,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     @property
     def n_samples_seen_(self) -> float:
-        """The same as `n_samples_`: the name that scikit-learn's IncrementalPCA has for it."""
+        """The same as `n_samples_`, as scikit-learn's IncrementalPCA names it."""
         return self.n_samples_
 
     @property
@@ -552,9 +563,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def error_bound_(self) -> float:
         """For the randomized solver, a bound on the largest singular value of the centred rows' residuals.
 
-        It holds with probability 1 − 10⁻¹⁰. Exact components have residuals whose largest singular value is
-        the next one of the rows, so that no bound can be smaller. The other solvers find the exact components
-        (up to rounding); for them it is 0, and says nothing about residuals.
+        It holds with probability 1 − 10⁻¹⁰. The residuals of k exact components have the singular value k + 1
+        of the rows as their largest one, so that no bound can be smaller. The other solvers find the exact
+        components (up to rounding); for them it is 0, and says nothing about residuals.
         """
         return self._get_components("error_bound_").error
 
@@ -564,15 +575,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         state: ComponentsState = self.state_
         schema, components = state.schema, None
         # Components are saved, because parameters may have changed since they were inferred.
-        if (c := state.components) is not None:
-            numbers = (c.noise, c.total, c.weight, c.freedom, c.error)
-            components = {
-                "mean": c.mean,
-                "directions": c.directions,
-                "variances": c.variances,
-                "numbers": numbers,
-                "scores": c.scores,
-            }
+        if (fitted := state.components) is not None:
+            components = {name: getattr(fitted, name) for name in ("mean", "directions", "variances")}
+            numbers = (fitted.noise, fitted.total, fitted.weight, fitted.freedom, fitted.error)
+            components |= {"numbers": numbers, "scores": fitted.scores}
         return {
             "schema": schema.to_tuple(),
             "statistic": state.statistic,
@@ -594,11 +600,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             widths.append(mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1)
             sizes = (noise, total, weight, freedom)
             components = Components(mean, directions, variances, *sizes, saved.get("scores"), error)
-        rounded = state.get("rounded", 0.0)  # in files of older versions; now it is in the statistic
+        rounded = state.get("rounded", 0.0)  # older versions wrote it here, newer ones into the statistic
         if any(width != schema.width for width in widths) or np.shape(rounded) not in ((), (schema.width,)):
             raise TypeError("it is of other columns")
         if statistic is not None and np.shape(rounded):
             folds = 1 if statistic.keys is None else len(statistic.keys)
             statistic = replace(statistic, rounded=np.broadcast_to(rounded / folds, statistic.first.shape))
-        likelihoods = tuple(float(one) for one in state["likelihoods"])
+        likelihoods = tuple(state["likelihoods"].tolist())
         self.state_ = ComponentsState(schema, statistic, str(state["solver"]), likelihoods, components)

@@ -27,24 +27,24 @@ _BLOCK = "gaussian"  # the name of the only block, which has all columns
 
 @dataclass(eq=False, repr=False)
 class GaussianDiscriminant(GenerativeClassifier):
-    """A Gaussian in each class: linear boundaries with one covariance for all, quadratic ones with one each.
+    """A Gaussian in each class: boundaries are linear if all share one covariance, and quadratic otherwise.
 
     Parameters
     ----------
     covariance : "tied", "full", "diag" or "spherical"
-        One covariance for all classes (linear discriminant analysis), one each (quadratic), variances only
-        (naive Bayes), or one variance per class.
+        One covariance for all classes (linear discriminant analysis), one for each class (quadratic), only
+        the variances of each class (naive Bayes), or one variance for each class.
     shrinkage : float from 0 to 1 or "auto", optional
         How far covariances are shrunk toward a multiple of the identity, with estimate="mle". "auto" shrinks
-        that of each class toward its variances, without correlations, by Ledoit and Wolf's coefficient. `fit`
-        chooses it from the rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and
-        `decay` keep it, and a class that is learned later gets the mean of the coefficients.
+        that of each class toward its diagonal, by Ledoit and Wolf's coefficient. `fit` chooses it from the
+        rows that have a label (`shrinkage_`); `partial_fit`, `merge`, `unlearn` and `decay` keep it, and a
+        class that is learned later gets the mean of the coefficients.
     estimate : "mean", "map", "mle" or "predictive"
-        All but "mle" have a normal–inverse-Wishart prior, so that columns that repeat each other, or more
-        columns than rows, do no harm; "predictive" integrates the parameters out and gives Student t
+        All but "mle" have a normal–inverse-Wishart prior, so that covariances are regular even if columns
+        are collinear, or more than rows; "predictive" integrates the parameters out and gives Student t
         densities. "mle" is what textbooks call linear and quadratic discriminant analysis.
     prior : NormalInverseWishart, optional
-        By default it has the mean and the variances of all classes together, and the strength of `strength`
+        By default it has the mean and the variances of all classes together, and counts as much as `strength`
         rows.
     strength : float
     unbiased : whether covariances are divided by the degrees of freedom instead of the weight
@@ -134,8 +134,9 @@ class GaussianDiscriminant(GenerativeClassifier):
         chosen = self._get_shrinkage()
         if not isinstance(chosen, LedoitWolf):
             return None
-        by_class, others = np.asarray(chosen.by_class), [chosen.later, chosen.overall]
-        return {"classes": chosen.keys, "by_class": by_class, "others": np.array(others)}
+        # The coefficients of classes that are learned later, and of all classes together.
+        others = np.array([chosen.later, chosen.overall])
+        return {"classes": chosen.keys, "by_class": np.asarray(chosen.by_class), "others": others}
 
     def _restore_selected(self, model: Generative, description: Any) -> Generative:
         if description is None:
@@ -164,7 +165,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def priors_(self) -> Array:
-        """The probability of each class: as given, or its fraction of the rows' weight."""
+        """The probability of each class: as given, or its part of the total weight."""
         return np.exp(self.posterior_.log_prior)
 
     @property
@@ -174,7 +175,7 @@ class GaussianDiscriminant(GenerativeClassifier):
 
     @property
     def covariance_(self) -> Array:
-        """One matrix if tied; else a matrix, variances or one variance for each class."""
+        """The covariance: one matrix if tied; else a matrix, variances or a variance for each class."""
         return self._density.covariance  # type: ignore[no-any-return]
 
     @property
@@ -224,15 +225,15 @@ class GaussianDiscriminant(GenerativeClassifier):
 
 
 class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, GaussianDiscriminant):  # type: ignore[misc]
-    """Fisher's discriminant: directions in which variance between classes is largest relative to that within.
+    """Fisher's discriminant: the directions with the largest ratio of variance between and within classes.
 
     `transform` projects rows on them; `predict` is that of the tied Gaussian discriminant.
 
     Parameters
     ----------
     n_components : int, optional
-        At most the number of columns, and at most the number of classes minus one; by default the largest
-        possible number.
+        The number of directions: at most the number of columns, and at most the number of classes minus one;
+        by default the largest possible number.
     shrinkage, priors, exact, missing_label, unlabelled_weight, max_iter, tol, verbose :
         as in `GaussianDiscriminant`
 
@@ -304,7 +305,10 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
         return int(self.scalings_.shape[1])
 
     def criterion(self, direction: NDArray[np.float64] | None = None) -> float:
-        """Return Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, or the best one."""
+        """Return Fisher's (m₂ − m₁)² / (s₁² + s₂²) of two classes along a direction, by default the best one.
+
+        m is the mean of a class's projections, and s² the sum of their squared deviations from it.
+        """
         self._require_state("")
         return self._get_projection("criterion").criterion(direction)
 

@@ -1,4 +1,4 @@
-"""A recommender: latent factors of users and items, by alternating least squares or by Gibbs sampling."""
+"""A recommender: factors of users and items, by alternating least squares (ALS) or by Gibbs sampling."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, astuple, dataclass
@@ -51,7 +51,7 @@ _DUPLICATES = ("refuse", "mean", "last", "sum")
 
 @dataclass(eq=False, repr=False)
 class MatrixFactorization(Face[Recommender]):
-    """A recommender: a rating is level + offsets + the product of the factors of its user and its item.
+    """A recommender: a rating is level + offsets + the dot product of the factors of its user and its item.
 
     `X` is a frame with columns user, item, rating and optionally time and weight (`columns` can give them
     other names; a frame without these names has user, item and rating as its first three columns); rows of
@@ -69,20 +69,22 @@ class MatrixFactorization(Face[Recommender]):
     method : "als" or "gibbs"
         Alternating least squares, or Gibbs sampling from the posterior, which also gives standard deviations.
     ridge : float or "validated"
-        The ridge of the factors; for explicit feedback, it is multiplied by the total weight of the ratings
-        of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to nine ridges
-        with up to eight sweeps each, and takes the one with the least error on the held-out ratings; below
-        200 ratings it is 0.15 of their standard deviation. Gibbs sampling, which estimates its own, starts
-        with that, too; for implicit feedback it is 0.15. Ratings on a larger scale need a larger ridge.
+        The ridge (L2 penalty) of the factors; for explicit feedback, it is multiplied by the total weight of
+        the ratings of a user or item, plus five. "validated" holds out a tenth of the ratings, tries up to
+        nine ridges with up to eight sweeps each, and takes the one with the least error on the held-out
+        ratings; below 200 ratings it is 0.15 of their standard deviation. Gibbs sampling estimates its own
+        penalty, and starts with the same ridge; for implicit feedback, "validated" is 0.15. Ratings on a
+        larger scale need a larger ridge.
     offset_ridge : float
-        The ridge of the offsets of users, items and times. Each is estimated as if there were this number of
-        further ratings, whose residual without it is 0. With infinity there is no level and no offset.
+        The ridge of the offsets of users, items and times. An offset is estimated as if there were this
+        number of further ratings for which the best offset is 0. With infinity there is no level and no
+        offset.
     confidence : float
-        For implicit feedback: an action has the weight 1 + confidence · value, a pair without one 1.
+        For implicit feedback: an action has the weight 1 + confidence · value, a pair without an action 1.
     max_iter : int
         The largest number of sweeps over all ratings, besides those that choose the ridge or, with
-        `validation`, the number of sweeps. If explicit feedback has not converged by then, there is a
-        ConvergenceWarning. The objective of implicit feedback falls for hundreds of sweeps, so that there is
+        `validation`, the number of sweeps. If a fit to explicit feedback has not converged by then, there is
+        a ConvergenceWarning. The objective of implicit feedback falls for hundreds of sweeps; then there is
         no warning, and only `converged_` is False.
     validation : float
         The fraction of the ratings that is held out to find the best number of sweeps; the model is then
@@ -95,11 +97,11 @@ class MatrixFactorization(Face[Recommender]):
         For Gibbs sampling: the number of draws, of draws that are dropped before these, and of draws to keep,
         which are evenly spaced.
     half_life : float or timedelta, optional
-        The age, counted from the newest rating, at which a rating has half its weight; in the unit of the
-        times, or in days if these are dates.
+        A rating that is older than the newest one by this time has half its weight; in the unit of the times,
+        or in days if these are dates.
     time_bins : int
-        The number of equal parts of the time, or of the `period`; all items together, and each item, have an
-        offset in each part.
+        The number of equal parts (bins) of the time between the oldest and the newest rating, or of the
+        `period`; all items together, and each item, have an offset in each part.
     period : float or timedelta, optional
         Bins repeat after this time: 365.25 days for seasons.
     clip : bool
@@ -107,9 +109,11 @@ class MatrixFactorization(Face[Recommender]):
     columns : mapping from "user", "item", "rating", "time", "weight" to names of columns, optional
         Roles that it does not name keep their own names.
     duplicates : "refuse", "mean", "last" or "sum"
-        How a pair that occurs more than once is treated; the last is the newest, if there are times. A mean
-        or sum gets the time and weight of the last; `partial_fit` refuses "mean" for a pair learned before.
-    random_state, verbose
+        What to do with several ratings of an item by a user: raise an error, or learn their mean, the last
+        one (the newest, if there are times) or their sum. A mean or sum gets the time and weight of the last
+        one; `partial_fit` raises an error if "mean" is to include a rating that was learned before.
+    random_state : seed or generator of random numbers
+    verbose : whether to draw a progress bar
 
     Examples
     --------
@@ -160,11 +164,11 @@ class MatrixFactorization(Face[Recommender]):
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X has only pairs."""
-        self._read_options()  # errors of parameters come before those of rows
+        self._read_options()  # raises errors of parameters before those of rows
         return self._fit_table(self._read_ratings(X, y, sample_weight), X, y)
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from ratings in shards, which are read once, where they are, and gathered in this process."""
+        """Learn from ratings in shards, which are read by the workers that have them and sent here."""
         self._read_options()
         self._check_duplicates()
         is_implicit = self.feedback == "implicit"
@@ -188,13 +192,13 @@ class MatrixFactorization(Face[Recommender]):
 
     @with_shards
     def partial_fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
-        """Learn more ratings, by known or new users of known or new items; only their rows are solved again.
+        """Learn more ratings, by known or new users of known or new items, and update the rows they affect.
 
-        The rows of these users are solved, then those of these items, then those of all users of these items
-        (for implicit feedback, of all users); everything else stays as it was, also the level. The result is
-        near a new fit if there are few new ratings. With a `half_life`, newer ratings make all others older:
-        then the rows of all users are solved. In a model with times, a rating without a time gets the newest
-        time. Times must be dates if those of the fit were, and otherwise numbers.
+        The rows of these users are estimated again, then those of these items, then those of all users of
+        these items (for implicit feedback, of all users). The other rows and the level do not change. The
+        result is near a new fit if there are few new ratings. With a `half_life`, newer ratings make all
+        others older: then the rows of all users are estimated again. In a model with times, a rating without
+        a time gets the newest time. Times must be dates if those of the fit were, and otherwise numbers.
         """
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
@@ -223,7 +227,7 @@ class MatrixFactorization(Face[Recommender]):
     def add_item(self, item: Hashable, ratings: Any) -> Self:
         """Add an item with ratings by known users, by one ridge regression on the users' factors.
 
-        The rows of these users are then solved again, because they have one more rating; for implicit
+        The rows of these users are then estimated again, because they have one more rating; for implicit
         feedback, those of all users, because each has one more preference.
         """
         fitted = self._check_feedback()
@@ -234,7 +238,7 @@ class MatrixFactorization(Face[Recommender]):
         return self
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
-        """Return a user with these ratings, which is not added to the model.
+        """Return a user with these ratings, without adding the user to the model.
 
         `predict`, `recommend` and `explain` accept it in place of an id. `ratings` is as in `add_user`.
         """
@@ -243,10 +247,9 @@ class MatrixFactorization(Face[Recommender]):
         return fitted.fold_in(item, value, self.duplicates, make_generator(self.random_state))
 
     def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
-        """Forget a rating: the user's row is solved again without it; with `of_item`, so is the item's.
+        """Forget a rating, and estimate the row of the user again, and with `of_item` also that of the item.
 
-        Its effect on other rows in the sweeps of the fit remains, and so does its effect on the level; only a
-        new fit is free of it.
+        The effect of the rating on the level and on other rows remains; only a new fit is free of it.
         """
         return self.unlearn([(user, item)], of_items=of_item)
 
@@ -276,10 +279,10 @@ class MatrixFactorization(Face[Recommender]):
         """Return the expected rating of each pair (n,); with `return_std` also its standard deviation.
 
         The standard deviation includes the noise. An unknown user or item has factors and an offset of 0, so
-        that the rating is the level plus the other offsets; for Gibbs sampling it has those that its side has
-        on average. For implicit feedback, an unknown user's preference is the fraction of users who have the
-        item. Without `time`, pairs have the times of their own column or, if there is none, that of the
-        newest rating.
+        that the rating is the level plus the other offsets; for Gibbs sampling it has the mean of those of
+        all users or items. For implicit feedback, an unknown user's preference is the fraction of users who
+        have the item. Without `time`, pairs have the times of their own column or, if there is none, the time
+        of the newest rating.
         """
         fitted = self.state_
         if return_std:
@@ -345,14 +348,16 @@ class MatrixFactorization(Face[Recommender]):
     ) -> tuple[NDArray[Any], Array]:
         """Return the best items for a user, best first, and their scores, which are not clipped.
 
-        For a list, array or column of users, both have the shape (users, n), filled up with None and −∞ if
-        too few items are left; any other value is one id. An unknown user gets the items that a user without
-        ratings is expected to rate highest; for implicit feedback, those that most users have.
+        `user` is one id, or a list, array or column of ids; then both results have the shape (users, n), and
+        end with None and −∞ if there are fewer than n items to recommend. An unknown user gets the items that
+        a user without ratings is expected to rate highest; for implicit feedback, those that most users have.
+        With `exclude_seen`, items that the user has rated are not recommended.
 
-        `diversity`, from 0 to 1, keeps similar items apart: each next item has the largest (1 − diversity) ·
-        score − diversity · (its largest cosine with those before), among the best 10 · n, whose scores are
-        scaled to 0 … 1. `recency` is what is added to an item's score if all its ratings are as new as the
-        newest; older ones reduce it. `among` are the items to choose from; unknown ones are ignored.
+        `diversity`, from 0 to 1, avoids similar items: each next item has the largest (1 − diversity) · score
+        − diversity · (its largest cosine with the items before it), among the best 10 · n, whose scores are
+        scaled to 0 … 1. `recency` is added to the score of an item whose ratings are all as new as the newest
+        rating, and less to that of an item with older ratings. `among` are the items to choose from; unknown
+        ones are ignored.
         """
         fitted = self.state_
         count = check_integer("n", n, 1)
@@ -368,9 +373,9 @@ class MatrixFactorization(Face[Recommender]):
             users, count, exclude_seen, float(diversity), bonus, candidates, times
         )
         if is_many:
-            return _name_items(fitted, indices), scores
+            return _get_item_ids(fitted, indices), scores
         is_item = indices[0] >= 0
-        return _name_items(fitted, indices[0][is_item]), scores[0][is_item]
+        return _get_item_ids(fitted, indices[0][is_item]), scores[0][is_item]
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
         """Return the items that the same users like, most similar first, and the cosines of their factors."""
@@ -379,7 +384,7 @@ class MatrixFactorization(Face[Recommender]):
         if index < 0:
             raise ValueError(f"got item {item!r}, expected one that is known: see items_")
         indices, cosines = fitted.find_similar_items(index, check_integer("n", n, 1))
-        return _name_items(fitted, indices), cosines
+        return _get_item_ids(fitted, indices), cosines
 
     def explain(self, user: Any, item: Hashable, n: int = 5, time: object = None) -> FactorExplanation:
         """Compute the contribution of each rating of the user to the score of an item.
@@ -409,14 +414,14 @@ class MatrixFactorization(Face[Recommender]):
         return fitted
 
     def _read_options(self) -> FitOptions:
-        """Return the parameters of a fit; raise for the first that is not valid."""
+        """Return the parameters of a fit; raise if one of them is not valid."""
         for name, allowed in (("feedback", ("explicit", "implicit")), ("method", ("als", "gibbs"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(
                     f"got {name}={getattr(self, name)!r}, expected {' or '.join(map(repr, allowed))}"
                 )
         is_implicit, is_gibbs = self.feedback == "implicit", self.method == "gibbs"
-        rank = check_integer("n_factors", self.n_factors, 1)
+        n_factors = check_integer("n_factors", self.n_factors, 1)
         ridge, search_ridge = _read_ridge(self.ridge)
         given: object = self.offset_ridge
         if not isinstance(given, Real) or not float(given) >= 0.0:
@@ -439,9 +444,9 @@ class MatrixFactorization(Face[Recommender]):
         if not isfinite(offset_ridge) and (is_gibbs or self.time_bins):
             raise ValueError("got offset_ridge=inf, expected a number: draws and time_bins need offsets")
         solver: Solver = (
-            Implicit(rank, ridge, check_nonnegative("confidence", self.confidence))
+            Implicit(n_factors, ridge, check_nonnegative("confidence", self.confidence))
             if is_implicit
-            else Alternating(rank, ridge, offset_ridge)
+            else Alternating(n_factors, ridge, offset_ridge)
         )
         return FitOptions(
             solver=solver,
@@ -496,7 +501,10 @@ class MatrixFactorization(Face[Recommender]):
     def _read_ratings_of_one(
         self, fitted: Recommender, ratings: Any, what: Literal["user", "item"]
     ) -> tuple[Indices, Array]:
-        """Return the indices and values of the ratings of one item by users, or of one user of items."""
+        """Return indices and ratings: of items by one user, or of users for one item.
+
+        `what`, "item" or "user", says what the indices are indices of.
+        """
         keys = fitted.users if what == "user" else fitted.items
         return rating_tables.read_ratings_of_one(ratings, keys, what, self.columns, fitted.is_implicit)
 
@@ -509,7 +517,10 @@ class MatrixFactorization(Face[Recommender]):
         return times.values
 
     def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
-        """Read pairs to predict; without `time`, their own times are read if the model has bins of time."""
+        """Find the indices of pairs of ids and the bins of their times; see `Recommender.locate`.
+
+        If `time` is None, pairs have the times of their own column, which are read only if there are bins.
+        """
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = fitted.times is not None and fitted.times.bins > 0
         times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))
@@ -523,8 +534,8 @@ class MatrixFactorization(Face[Recommender]):
         """Warn if `max_iter` sweeps over explicit ratings were not enough.
 
         There is no warning with tol=0 and without `validation`, which ask for exactly `max_iter` sweeps, nor
-        for implicit feedback, whose objective falls by more than the usual `tol` after hundreds of sweeps (40
-        users, 30 items, two factors: by 1e-3 per sweep at 100, 3e-4 at 200).
+        for implicit feedback, whose objective still falls by more than the usual `tol` after hundreds of
+        sweeps (with 40 users, 30 items and two factors by 1e-3 in sweep 100, and by 3e-4 in sweep 200).
         """
         if history.converged is not False or isinstance(options.solver, Implicit):
             return
@@ -605,7 +616,7 @@ class MatrixFactorization(Face[Recommender]):
     def train_rmse_(self) -> Array:
         """The root mean squared error of each sweep, or draw, on the ratings that were learned (n_iter_,).
 
-        For implicit feedback, it is the distance from 1 of the preferences for pairs with an action.
+        For implicit feedback, it is the error of the preferences for pairs with an action, which should be 1.
         """
         return self.state_.history.train
 
@@ -619,7 +630,7 @@ class MatrixFactorization(Face[Recommender]):
 
     @property
     def ridge_(self) -> float:
-        """The ridge of the factors: as given, or as chosen."""
+        """The ridge of the factors: as given, or as chosen with ridge="validated"."""
         return float(self.state_.solver.ridge)
 
     @property
@@ -723,18 +734,18 @@ def _find_candidates(fitted: Recommender, among: Iterable[Hashable] | None) -> N
     return is_candidate
 
 
-def _name_items(fitted: Recommender, indices: Indices) -> NDArray[Any]:
-    """Return the items' ids; None for an index of −1."""
+def _get_item_ids(fitted: Recommender, indices: Indices) -> NDArray[Any]:
+    """Return the ids of the items with these indices; None for an index of −1."""
     labels = to_label_array(fitted.items)
     if (indices >= 0).all():
         return labels[indices]
-    names: NDArray[Any] = labels.astype(object)[indices]
-    names[indices < 0] = None
-    return names
+    ids: NDArray[Any] = labels.astype(object)[indices]
+    ids[indices < 0] = None
+    return ids
 
 
 def _is_many(user: object) -> bool:
-    """Return whether this is a list, array or column of ids; anything else is one id."""
+    """Return whether `user` is a list, array or column of ids; any other value is one id."""
     if isinstance(user, np.ndarray):
         if user.ndim > 1:
             raise ValueError(f"got users of shape {user.shape}, expected one id, or a list of them: (n,)")

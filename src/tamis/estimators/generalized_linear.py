@@ -1,4 +1,4 @@
-"""Generalised linear models of binary, count, real and positive targets, with their uncertainty."""
+"""Generalised linear models of binary, count, real and positive targets, with the uncertainty of the fit."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -16,12 +16,7 @@ from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.engines import Batch, BatchShards
 from tamis.estimators.base import with_callbacks
-from tamis.estimators.linear import (
-    CoefficientSummary,
-    LinearExplanation,
-    assign_folds,
-    summarize,
-)
+from tamis.estimators.linear import CoefficientSummary, LinearExplanation, assign_folds, summarize
 from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
 from tamis.estimators.newton import (
     Centred,
@@ -48,9 +43,9 @@ from tamis.schema import Schema
 from tamis.tables import Table
 from tamis.warning import warn
 
-_RESPONSE_KEY = "answer"  # the name that family and link have in files of saved models
+_RESPONSE_KEY = "answer"  # the name of family and link in files of saved models
 _DISPERSIONS = ("estimate", "pearson", "mle")
-_PARTS = (
+_IN_PARTS = (
     "is known only if all rows were fitted at once, and some came in parts or were decayed: "
     "call fit with all rows"
 )
@@ -67,24 +62,25 @@ class GeneralizedState(NewtonState):
 class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: ignore[misc]  # scikit-learn has no types
     """Generalised linear regression, for targets such as fractions, counts, rates and positive amounts.
 
-    The mean of a target is g⁻¹(intercept + x·w + offset), g being the link, and its variance φ V(mean), φ
-    being the dispersion. The result is the mode of the posterior, and a Gaussian around it. A row of weight
-    2 is that row twice.
+    The mean of a target is g⁻¹(intercept + x·w + offset), where g is the link. Its variance is φ V(mean),
+    where φ is the dispersion and V the family's variance function: 1 for gaussian, the mean for poisson,
+    mean · (1 − mean) for bernoulli, and mean² for gamma. The result is the mode of the posterior, and a
+    Gaussian around it. A row of weight 2 counts as two equal rows.
 
     Parameters
     ----------
     family : "gaussian", "poisson", "bernoulli" or "gamma"
     link : "identity", "log", "logit" or "inverse", optional
-        By default the family's canonical link: identity, log, logit, inverse. gaussian and gamma also accept
-        "log".
+        By default the family's canonical link, in the order of the families above: identity, log, logit and
+        inverse. gaussian and gamma also accept "log".
     alpha : float, array of one per column, or "evidence"
-        Precision of the Gaussian prior on each coefficient, times the dispersion: coefficients are N(0, φ/α),
-        and minimise Σ weight · deviance/2 + α/2 |w|². So α is the alpha of scikit-learn's Ridge, and that of
-        its PoissonRegressor, GammaRegressor and TweedieRegressor times Σ weight. "evidence" chooses it, which
-        is possible only for bernoulli and poisson, with a dispersion of "estimate", "mle" or 1.
+        Precision α of the Gaussian prior on each coefficient, times the dispersion: coefficients are
+        N(0, φ/α), and minimise Σ weight · deviance/2 + α/2 |w|². So α is the alpha of scikit-learn's Ridge,
+        and that of its PoissonRegressor, GammaRegressor and TweedieRegressor times Σ weight. "evidence"
+        chooses it, which is possible only for bernoulli and poisson, with a dispersion of "estimate", "mle"
+        or 1.
     prior : tuple, optional
-        Mean and covariance of the coefficients, in place of alpha; the covariance is divided by the
-        dispersion.
+        Mean and covariance of the coefficients, in place of alpha; the covariance is multiplied by φ.
     fit_intercept : bool
     intercept_alpha : float
         Precision of the prior on the intercept; 0 for no prior.
@@ -101,9 +97,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     Newton's method uses the Hessian; standard errors use the expected (Fisher) information, with every link.
     Without a prior, the results are those of statsmodels' GLM with frequency weights: standard errors,
     deviance, AIC (for gaussian with the identity, at the dispersion of maximum likelihood), and z by the
-    normal distribution. With a prior, degrees of freedom count the parameters that the rows determine
-    (`n_effective_`), and `coef_std_` is that of the posterior. With the inverse link, a score of 0 or less
-    has an infinite mean.
+    normal distribution. With a prior, `n_effective_`, the effective number of coefficients, is subtracted to
+    get degrees of freedom, and `coef_std_` is that of the posterior. With the inverse link, a score of 0 or
+    less has an infinite mean.
 
     Examples
     --------
@@ -116,7 +112,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ...     model.predict([[5.0]]).round(1).tolist(),
     ... )
     ([0.431], [0.145], [18.3])
-    >>> hours = [1.0, 2.0, 1.0, 4.0, 2.0]  # and the same as rates
+    >>> hours = [1.0, 2.0, 1.0, 4.0, 2.0]  # over which the calls were counted
     >>> rates = tamis.GeneralizedLinear("poisson").fit(days, calls, exposure=hours)
     >>> rates.predict([[5.0]]).round(2).tolist(), rates.predict([[5.0]], exposure=[10.0]).round(1).tolist()
     ([5.74], [57.4])
@@ -143,17 +139,19 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> Self:
         """Learn from rows and their targets; offsets are added to scores, exposures multiply means.
 
-        An exposure needs the log link; it is the time, or the number of units, over which a count was taken.
-        For rows in shards, they are names of columns, or data of the same kind as the rows.
+        An exposure needs the log link; it is the time, or the number of units, over which events were
+        counted. For rows in shards, offset and exposure are names of columns, or data of the same kind as the
+        rows.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, response, batch)
         self.state_ = GeneralizedState(schema, self._fit_rows(rows, response, schema, X, y))
         return self
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: each step sums over all shards, which stay where they are.
+        """Learn from rows in shards: in each step, the processes that have the shards sum over their rows.
 
         If `anew`, what was learned before is forgotten; otherwise these rows are added.
         """
@@ -179,45 +177,30 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return self
 
     def read_shard(self, plan: "_ShardPlan", batch: Batch) -> LinearRows | None:
-        """Convert a batch to rows of the design matrix, as the plan says; None if it has no rows."""
+        """Convert a batch to rows of the design matrix that `plan` defines; None if it has no rows."""
         if not has_rows(batch):
             return None
         table = read_shard_table(batch, plan.schema, type(self).__name__, self._accepts_sparse)
-        offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
-        rows, _ = self._read_rows(table, plan.response, batch.y, batch.sample_weight, offset, exposure, plan)
+        rows, _ = self._read_rows(table, plan.response, batch, plan)
         return replace(rows, number=batch.number)
 
     def _build_rows(
-        self,
-        table: Table,
-        response: Response,
-        y: object,
-        sample_weight: object,
-        offset: object,
-        exposure: object,
-        fitted: FittedGeneralized | None = None,
+        self, table: Table, response: Response, batch: Batch, fitted: FittedGeneralized | None = None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Check and convert rows, and drop those of weight 0.
+        """Check and convert rows with the targets, weights and offsets of `batch`; drop rows of weight 0.
 
         Also return the indices of the rows that remain, or None if no row was dropped.
         """
-        rows, indices = self._read_rows(table, response, y, sample_weight, offset, exposure, fitted)
+        rows, indices = self._read_rows(table, response, batch, fitted)
         response.refuse_size(max(map(abs, rows.target_range)))
         return rows, indices
 
     def _read_rows(
-        self,
-        table: Table,
-        response: Response,
-        y: object,
-        sample_weight: object,
-        offset: object,
-        exposure: object,
-        fitted: Centred | None,
+        self, table: Table, response: Response, batch: Batch, fitted: Centred | None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Read rows as `_build_rows` does, but without the check of the largest target."""
-        weights = read_weights(sample_weight, table.rows)
-        targets = read_target(y, table.rows)
+        weights, targets = read_weights(batch.sample_weight, table.rows), read_target(batch.y, table.rows)
+        offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
         offsets = _read_offsets(offset, exposure, table.rows, response)
         indices = None
         if weights is not None and not weights.all():
@@ -236,16 +219,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object = None,
         initial: Array | None = None,
     ) -> FittedGeneralized:
-        """Fit anew; Newton's method starts at the parameters `initial` unless that is None.
+        """Fit these rows only; Newton's method starts at the parameters `initial` if these are given.
 
-        X and y are for callbacks.
+        X and y are passed to callbacks.
         """
-        method, intercept_precision, intercept = (
-            self._read_dispersion_method(),
-            self._choose_intercept_precision(),
-            bool(self.fit_intercept),
-        )
-        columns = rows.design.columns
+        method, intercept_precision = self._read_dispersion_method(), self._choose_intercept_precision()
+        columns, intercept = rows.design.columns, bool(self.fit_intercept)
         prior, by_evidence = make_prior(
             self.alpha, self.prior, columns, 1, intercept, intercept_precision, default=0.0
         )
@@ -272,7 +251,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         y: object,
         by_evidence: bool = False,
     ) -> Fit:
-        """Fit, and scale the result back if the targets had to be rescaled (`ScaledRows`: only gaussian)."""
+        """Fit; if gaussian targets must be rescaled for that (`ScaledRows`), undo this in the result."""
         options = generalized.choose_options(self._check_options(), response, rows)
         scaled = ScaledRows.of(rows, response, prior)
         initial = None if initial is None else scaled.scale_parameters(initial)
@@ -302,17 +281,13 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         table, schema = self._read(X)
         before, response = state.fit, make_response(self.family, self.link)
         _refuse_other_response(response, before.response)
-        rows, _ = self._build_rows(table, response, y, sample_weight, offset, exposure, before)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, response, batch, before)
         self.state_ = GeneralizedState(schema, self._add_rows(before, rows, schema, X, y))
         return self
 
     def _add_rows(
-        self,
-        before: FittedGeneralized,
-        rows: LinearRows,
-        schema: Schema,
-        X: object = None,
-        y: object = None,
+        self, before: FittedGeneralized, rows: LinearRows, schema: Schema, X: object = None, y: object = None
     ) -> FittedGeneralized:
         """Fit more rows, with the posterior of the earlier ones as their prior."""
         response, prior, method = before.response, to_prior(before.posterior), self._read_dispersion_method()
@@ -324,9 +299,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return _warn_if_dispersion_unknown(generalized.continue_generalized(before, after, method))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models of the same columns learned; the result is close to a fit of all rows.
+        """Add what other models of the same columns learned; the result is near a fit to all rows.
 
-        Each posterior is approximated by a Gaussian, and the common prior is counted once.
+        It is the product of the posteriors, which are Gaussian approximations, divided by the common prior so
+        that this is counted once.
         """
         states = self._list_states_to_merge(others)
         fitted = generalized.merge_generalized(
@@ -390,17 +366,17 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> tuple[Array, Array]:
         """Return both ends, each (n,), of the interval that holds a new target with this probability.
 
-        For counts, the probability is at least `coverage` by the predictive distribution. That takes the
-        estimated dispersion for the true one.
+        For counts, the probability is at least `coverage`. The predictive distribution ignores that the
+        dispersion may be an estimate.
         """
         return self.predict_distribution(X, offset, exposure).interval(coverage)
 
     def predict_distribution(self, X: object, offset: object = None, exposure: object = None) -> Univariate:
         """Return the predictive distribution of each row's target; raise ValueError without a closed form.
 
-        Gaussian with the identity: `Normal`. Poisson of dispersion 1: `NegativeBinomial`, by a gamma
-        distribution of the mean whose logarithm has the score's mean and variance. For bernoulli, `predict`
-        gives the distribution.
+        It is `Normal` for gaussian with the identity, and `NegativeBinomial` for poisson of dispersion 1: the
+        logarithm of its mean, which has a gamma distribution, has the mean and variance of the score. For
+        bernoulli, `predict` returns the probability of 1.
         """
         fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
         variances = _score_variances(fitted, design)
@@ -441,11 +417,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     ) -> float:
         """Return D²: the fraction of the deviance of an intercept-only model that this model explains."""
         fitted, table = self.state_.fit, self._read_next_table(X)
-        rows, _ = self._build_rows(table, fitted.response, y, sample_weight, offset, exposure, fitted)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, _ = self._build_rows(table, fitted.response, batch, fitted)
         return fitted.compute_explained_deviance(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
-        """Compute how far each column moves the score, on the scale of the link; see `LinearExplanation`."""
+        """Compute how much each column contributes to the score; see `LinearExplanation`."""
         fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         table, schema, n = self._read_next_table(X), self.state_.schema, len(scores)
         coefficients = self.coef_
@@ -469,15 +446,16 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         offset: object = None,
         exposure: object = None,
     ) -> HeldOutResponses:
-        """Predict each row by the model of the other folds; each fit starts where that of all rows ended.
+        """Predict each row by the model of the other folds, whose fits start at the parameters for all rows.
 
         With folds="leave-one-out", each row is removed by one step of Newton's method, which is exact for
-        gaussian with the identity, and otherwise an approximation; the dispersion is that of all rows. The
+        gaussian with the identity, and an approximation otherwise; the dispersion is that of all rows. The
         result has no rows of weight zero.
         """
         response = make_response(self.family, self.link)
         table, schema = read_first_table(X, self._accepts_sparse)
-        rows, indices = self._build_rows(table, response, y, sample_weight, offset, exposure)
+        batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
+        rows, indices = self._build_rows(table, response, batch)
         fold = assign_folds(folds, groups, table.rows, indices, random_state)
         fitted = self._fit_rows(rows, response, schema)
         if fold is not None:
@@ -507,7 +485,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def coef_(self) -> Array:
-        """The coefficients (d,): what a unit of each column adds to the score."""
+        """The coefficients (d,): the increase of the score per unit of each column."""
         return super().coef_
 
     @property
@@ -540,14 +518,14 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def deviance_(self) -> float:
         """The deviance: twice the difference between the log-likelihoods of a perfect fit and of this one.
 
-        Both are at a dispersion of 1.
-        For rows that came in parts it is an approximation to second order.
+        Both are at a dispersion of 1. If rows were learned in several calls, it is an approximation to second
+        order.
         """
         return self.state_.fit.deviance
 
     @property
     def pearson_(self) -> float:
-        """Σ weight (y − mean)²/V(mean); for rows that came in parts, an approximation to second order."""
+        """Pearson's Σ weight (y − mean)²/V(mean), approximated to second order as in `deviance_`."""
         return self.state_.fit.pearson
 
     @property
@@ -579,7 +557,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def _require_single_fit(self, name: str) -> FittedGeneralized:
         fitted = self._require_state(name).fit
         if np.isnan(fitted.null_deviance):
-            raise AttributeError(f"{name} {_PARTS}")
+            raise AttributeError(f"{name} {_IN_PARTS}")
         return fitted
 
     @property
@@ -589,12 +567,12 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     @property
     def n_effective_(self) -> float:
-        """The effective number of coefficients, with the intercept: those that the rows determine."""
+        """The effective number of coefficients, with the intercept; without a prior, simply their number."""
         return self.state_.fit.effective
 
     @property
     def df_resid_(self) -> float:
-        """The remaining degrees of freedom: `n_observed_` − `n_effective_`; `decay` multiplies them, too."""
+        """The remaining degrees of freedom: `n_observed_` − `n_effective_`; `decay` also multiplies these."""
         return self.state_.fit.freedom
 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
@@ -638,7 +616,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ShardPlan:
-    """How batches become rows of one design matrix, wherever they are read."""
+    """What all workers must know to convert their batches to rows of one design matrix."""
 
     schema: Schema
     centre: Array  # (d,)
@@ -660,7 +638,7 @@ def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
 
 
 def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
-    """Return the model; warn if no degrees of freedom remain for the dispersion, which is NaN then."""
+    """Return the model; warn if the dispersion is NaN, because no degrees of freedom remain for it."""
     if np.isnan(fitted.dispersion):
         warn(
             f"rows of weight {fitted.weight:g} determine {fitted.effective:g} coefficients and leave nothing "
@@ -671,9 +649,9 @@ def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
 
 
 def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:
-    """Raise in two cases without a unique mode: a single row, or an intercept that nothing bounds.
+    """Raise in two cases without a unique mode and without a prior: a single row, or an unbounded intercept.
 
-    A prior gives the posterior a mode. Other cases are detected later, such as collinear columns.
+    Other cases, such as collinear columns, are detected later.
     """
     without_prior = int((prior.diagonal == 0).sum())
     if len(rows.design) == 1 and without_prior > 1:
@@ -687,7 +665,7 @@ def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPr
 
 
 def _read_offsets(offset: object, exposure: object, rows: int, response: Response) -> Array | None:
-    """Read what is added to the scores (n,): offsets, and the logarithms of exposures; None if neither."""
+    """Return what to add to the scores (n,): offsets plus logarithms of exposures; None if there are none."""
     offsets = None if offset is None else _read_column(offset, rows, "offset")
     if exposure is None:
         return offsets

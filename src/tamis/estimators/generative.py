@@ -1,11 +1,10 @@
-"""The base of naive Bayes, discriminants and mixtures.
+"""The base classes of naive Bayes, discriminants and mixtures.
 
-It has scikit-learn's methods, and merge, unlearn and decay, which add, subtract and scale the statistic.
-
-The state (`GenerativeState`) is a statistic; the posterior is inferred from it when it is first needed. To
-learn is to add to the statistic. A face stores its state in `_fitted`; the property `state_` returns it, and
-raises NotFittedError if nothing was learned. `GenerativeFace` is the base of all these faces (scikit-learn
-estimators), `GenerativeClassifier` that of those with labels.
+`GenerativeFace` is the base of all these faces (scikit-learn estimators), `GenerativeClassifier` that of the
+faces with labels. They have scikit-learn's methods, and `merge`, `unlearn` and `decay`, which add, subtract
+and scale the statistic. The state (`GenerativeState`) holds the statistic, to which rows are added when they
+are learned, and the posterior, which is inferred when it is first needed. A face stores its state in
+`_fitted`; the property `state_` returns it, and raises NotFittedError if nothing was learned.
 """
 
 import importlib
@@ -60,15 +59,17 @@ from tamis.tables import Table, make_frame, runs
 from tamis.warning import warn
 
 _IMMUTABLE = (bool, int, float, str, type(None))  # types of parameters that can only change by assignment
-_CELLS = 1 << 22  # log-probabilities that `predict` has in memory at a time; at least those of one row
+_MAX_CELLS = 1 << 22  # log-probabilities that `predict` computes at a time; at least those of one row
 _NO_CLASSES = Keys(())
-_UNCALIBRATED = {  # why the temperature is at a bound, by whether that is the lower bound
-    True: "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
-    "probabilities are nearly all 0 or 1",
-    False: "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
-    "{:.2g} and all classes are nearly equally probable",
-}
-# The end of both warnings.
+# Why `calibrate` sets the temperature to its lower or upper bound, and what to do about it.
+_AT_LOWER_BOUND = (
+    "every left-out row is predicted correctly, so that temperature_ is set to its bound {:.2g} and "
+    "probabilities are nearly all 0 or 1"
+)
+_AT_UPPER_BOUND = (
+    "left-out rows are predicted no better than by chance, so that temperature_ is set to its bound "
+    "{:.2g} and all classes are nearly equally probable"
+)
 _REMEDY = "expected some rows predicted right and some wrong: calibrate with more rows, or undo it by infer()"
 
 
@@ -77,22 +78,19 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def _accepts_sparse(self) -> bool:
-        """Whether sparse rows are taken."""
         return True
 
     @property
     def _takes_missing(self) -> bool:
-        """Whether NaN is taken, for a value that is missing."""
         return True
 
-    # Parameters that change the statistic, so that infer() cannot change them.
+    # Parameters on which the statistic depends, so that infer() cannot change them.
     _statistic_parameters: ClassVar[tuple[str, ...]] = ()
     _absent: ClassVar[float] = np.nan  # the value of a column that a row given as a dict does not name
     _takes_new_columns: ClassVar[bool] = False  # whether rows given as dicts may add columns
 
     max_iter: int
     tol: float
-    verbose: int
     priors: ArrayLike | Mapping[Any, float] | None = None  # the probabilities of the classes, if given
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
@@ -116,17 +114,17 @@ class GenerativeFace(TableFace[GenerativeState]):
     ) -> Generative:
         """Return the model of these columns.
 
-        `classes` are those that the probabilities of the classes are for, which only `infer` needs;
-        `declared` are classes announced in advance, with or without rows.
+        `classes` are all classes in the order of their probabilities, which only `infer` needs; `declared`
+        are those that were announced in advance, with or without rows.
         """
         return Generative(self._make_blocks(schema), classes=declared, **self._make_class_prior(classes))
 
     def _describe_selected(self) -> Any:
-        """Describe, for a file, settings that were selected from the rows; None if there are none."""
+        """Return, for a file, the settings that were selected from the rows; None if there are none."""
         return None
 
     def _restore_selected(self, model: Generative, description: Any) -> Generative:
-        """Return the model with the selected settings that a file describes."""
+        """Return the model with the settings that `_describe_selected` described."""
         return model
 
     # ── adding, scaling and inferring ──
@@ -179,12 +177,7 @@ class GenerativeFace(TableFace[GenerativeState]):
                 )
             posterior = self._infer_posterior(state)
         self._fitted = GenerativeState(
-            state.schema,
-            model,
-            state.statistic,
-            state.declared,
-            posterior,
-            state.history,
+            state.schema, model, state.statistic, state.declared, posterior, state.history
         )
         return self
 
@@ -213,7 +206,10 @@ class GenerativeFace(TableFace[GenerativeState]):
     @property
     def posterior_(self) -> Posterior:
         """The posterior that the present parameters infer from the statistic."""
-        state = self.state_
+        return self._get_posterior(self.state_)
+
+    def _get_posterior(self, state: GenerativeState) -> Posterior:
+        """Return the posterior, inferred when first needed."""
         if state.posterior is None:
             state.posterior = self._infer_posterior(state)
         return state.posterior
@@ -234,29 +230,29 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def n_iter_(self) -> int:
-        """Iterations of EM; 1 where all labels were given."""
+        """The number of iterations of EM; 1 if all labels were given."""
         history = self.state_.history
         return 1 if history is None else history.iterations
 
     @property
     def converged_(self) -> bool:
-        """Whether EM converged: its last gain was less than `tol`. True where all labels were given."""
+        """Whether the last gain of EM was less than `tol`; True if all labels were given."""
         history = self.state_.history
         return history is None or history.converged
 
     @property
     def lower_bound_(self) -> float:
-        """The mean log-likelihood per row that the last iteration of EM began with.
+        """The mean log-likelihood per row before the last iteration of EM.
 
-        It is a lower bound on that of the fitted model (up to rounding) if iterations only maximise the
-        likelihood: without a prior, smoothing, `reg_covar` and `hard`, any of which may lower it. A labelled
-        row contributes log p(x, label), any other log p(x).
+        Without a prior, smoothing, `reg_covar` and `hard`, iterations only raise the likelihood (up to
+        rounding), so that this is a lower bound on that of the fitted model. A row with a label contributes
+        log p(x, label), any other log p(x).
         """
         return float(self.lower_bounds_[-1])
 
     @property
     def lower_bounds_(self) -> Array:
-        """The mean log-likelihood per row that each iteration of EM began with (n_iter_,)."""
+        """The mean log-likelihood per row before each iteration of EM (n_iter_,)."""
         history = self.state_.history
         if history is None:
             raise AttributeError(
@@ -294,13 +290,15 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     def _read_rows(self, X: object, state: GenerativeState) -> Table:
         """Read further rows of the same columns; strings in a column of unknown kind count as missing."""
-        table = read_next_table(
-            X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
+        return self._read_table(X, state.schema).blank_categories(state.schema.unknown_columns)
+
+    def _read_table(self, X: object, schema: Schema) -> Table:
+        return read_next_table(
+            X, schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
         )
-        return table.blank_categories(state.schema.unknown_columns)
 
     def _adopt_kinds(self, state: GenerativeState, schema: Schema) -> GenerativeState:
-        """Return the state that a model of these kinds of columns would have after the same rows."""
+        """Return the state after the same rows, of a model that knows the kinds of columns in `schema`."""
         if schema is state.schema:
             return state
         return state.with_columns(schema, self._make_model(schema))
@@ -316,7 +314,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         return self._score(posterior, rows)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """Return log p(x, class) (n, classes), or scores that a subclass uses in its place."""
+        """Return log p(x, class) (n, classes), or scores that a subclass uses instead."""
         return posterior.log_joint(rows)
 
     def predict_log_proba(self, X: object) -> Array:
@@ -333,7 +331,7 @@ class GenerativeFace(TableFace[GenerativeState]):
 
     @property
     def temperature_(self) -> float:
-        """The divisor of log-odds before they become probabilities: 1 until `calibrate` sets it."""
+        """The number by which log-odds are divided before they become probabilities: 1 before `calibrate`."""
         return self.state_.temperature
 
     def decision_function(self, X: object) -> Array:
@@ -352,7 +350,7 @@ class GenerativeFace(TableFace[GenerativeState]):
         labels = self.classes_[group]
         if schema.library is not None and schema.names is not None:
             return make_frame(dict(zip(schema.names, columns, strict=True)), schema.library), labels
-        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # so that each keeps its type
+        if isinstance(schema.kinds, tuple) and len(set(schema.kinds)) > 1:  # values keep their types
             columns = [values.astype(object) for values in columns]
         return np.column_stack(columns), labels
 
@@ -399,7 +397,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, history = Schema(*state["schema"]), state["history"]
         model = self._make_model(schema)
-        # Only a model that is loaded from a file comes here, and only then are the rules of files needed.
+        # Imported here, because only a model that is loaded from a file needs the rules of files.
         rules = importlib.import_module("tamis.estimators.saved")
         rules.check_statistic(model, state["statistic"], schema.width)
         self._fitted = GenerativeState(
@@ -433,9 +431,9 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return {"prior": check_class_probabilities(self.priors, classes)}
 
     def _is_prior_counted(self) -> bool:
-        """Return whether the probabilities of the classes are estimated from counts.
+        """Return whether the probabilities of the classes are estimated from their counts.
 
-        If so, a new class needs no entry in `priors`.
+        If they are, a class may be new; otherwise it needs an entry in `priors`.
         """
         return self.priors is None
 
@@ -464,7 +462,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         schema = shards.read_schema()
         model = self._make_model(schema)
         schema, statistic = shards.sum_by_class(schema, model.blocks, self.missing_label)
-        # Built again because the kinds are now known; this also warns of columns unsuitable as categories.
+        # The kinds of the columns are known now, so the model is made again. This also warns of columns that
+        # are not suitable as categories.
         model = self._make_model(schema)
         self._check_class_prior(classes_of(statistic))
         self._fitted = GenerativeState(schema, model, statistic, declared=_NO_CLASSES)
@@ -490,24 +489,36 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         statistic = model.observe(labelled)
         model = model.choose(labelled, statistic)  # selects settings such as shrinkage='auto'
         posterior = model.infer(statistic)
-        history = None
         if (labels.group < 0).any():
-            check_em_options(self.max_iter, self.tol)
-            with self._report_progress(self.max_iter, X, y) as report:
-                outcome = em.run(
-                    model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
-                )
-            statistic, posterior, history = outcome.statistic, outcome.posterior, outcome.history
-            self._warn_unless_converged(history)
-        self._fitted = GenerativeState(schema, model, statistic, _NO_CLASSES, posterior, history)
+            self._fitted = self._run_em(schema, model, data, posterior, X, y)
+        else:
+            self._fitted = GenerativeState(schema, model, statistic, _NO_CLASSES, posterior)
         return self
+
+    def _run_em(
+        self,
+        schema: Schema,
+        model: Generative,
+        data: LabelledRows | em.RowShards,
+        start: Posterior,
+        X: object = None,
+        y: object = None,
+    ) -> GenerativeState:
+        """Run EM from the posterior `start`; X and y are passed to callbacks."""
+        check_em_options(self.max_iter, self.tol)
+        with self._report_progress(self.max_iter, X, y) as report:
+            outcome = em.run(model, data, start, self.max_iter, self.tol, lambda step: report(step.objective))
+        self._warn_unless_converged(outcome.history)
+        return GenerativeState(
+            schema, model, outcome.statistic, _NO_CLASSES, outcome.posterior, outcome.history
+        )
 
     @with_shards
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
-        """Learn more rows: the model is as if all had come at once. Classes and categories may be new.
+        """Learn more rows; the model is as if all rows had been learned at once.
 
-        `classes`, which is optional, names classes that later rows will have. Rows may be a dict or a list of
-        dicts, from the names of columns to values: see `learn_one`.
+        Classes and categories may be new. `classes`, which is optional, names classes that later rows will
+        have. Rows may be a dict or a list of dicts, from the names of columns to values: see `learn_one`.
         """
         self._learn_rows(X, y, classes, sample_weight)
         return self
@@ -526,16 +537,14 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
             table, schema = read_first_table(X, self._accepts_sparse, self._absent)
             state = GenerativeState(schema, self._make_model(schema), statistic=None, declared=_NO_CLASSES)
         else:
-            # A batch of at most 16 rows of numbers is only stored here, and summed when the statistic is next
-            # read; None if there are more rows, or if they need the checks below.
+            # At most 16 rows of numbers are only stored here, and summed when the statistic is next read.
+            # `batch` is None if there are more rows, or if they need the checks below.
             batch = read_few_rows(X, y, state.schema) if classes is None and sample_weight is None else None
             if batch is not None and not state.is_empty and self._can_sum_later(state, *batch):
                 self._fitted = state.with_pending(*batch)
                 return 0
             state = self._add_columns(state, X)
-            table = read_next_table(
-                X, state.schema, type(self).__name__, self._accepts_sparse, self._takes_missing, self._absent
-            )
+            table = self._read_table(X, state.schema)
             state = self._adopt_kinds(state, state.schema.with_kinds_of(table))
         labels = read_labels(y, table.rows, self.missing_label)
         weights = read_weights(sample_weight, table.rows)
@@ -580,8 +589,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _run_shards(self, start: Self, shards: BatchShards[Batch]) -> GenerativeState:
-        """Run EM over shards, starting from the model `start` of the rows that have a label."""
-        check_em_options(self.max_iter, self.tol)
+        """Run EM over shards; it starts from the model `start` of the rows that have a label."""
         schema, posterior = start.state_.schema, start.posterior_
         model = self._make_model(schema, posterior.keys)
         reader = RowReader(
@@ -594,17 +602,10 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         )
         # Engines with workers keep the encoded rows there; otherwise each pass reads and encodes them again.
         data = shards.map(reader).map(partial(encode_rows, model)).keep()
-        with self._report_progress(self.max_iter, None) as report:
-            outcome = em.run(
-                model, data, posterior, self.max_iter, self.tol, lambda step: report(step.objective)
-            )
-        self._warn_unless_converged(outcome.history)
-        return GenerativeState(
-            schema, model, outcome.statistic, _NO_CLASSES, outcome.posterior, outcome.history
-        )
+        return self._run_em(schema, model, data, posterior)
 
     def _add_columns(self, state: GenerativeState, X: object) -> GenerativeState:
-        """Add the new columns of rows given as dicts; they are missing values in earlier rows."""
+        """Add the new columns of rows given as dicts; their values in earlier rows are missing."""
         rows = list_named_rows(X)
         if rows is None:
             return state
@@ -622,12 +623,12 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     # ── one row at a time ──
 
     def learn_one(self, row: Mapping[Any, Any], label: Any, weight: float = 1.0) -> Self:
-        """Learn one row, a dict from the names of columns to values: as `partial_fit`, in less time.
+        """Learn one row, a dict from the names of columns to values, as `partial_fit` does, but faster.
 
-        The model is the same, to the bit, as if all rows had been learned at once; but where a statistic has
-        products of columns (`GaussianDiscriminant` with matrices), these are rounded, except with `exact`. A
-        column that the row does not name is a missing value; in `MultinomialNB` and `ComplementNB` it is a
-        count of 0. A name that no row had before is learned as a new column, in which earlier rows are
+        The model is the same, to the bit, as if all rows had been learned at once; but products of columns,
+        which only the statistic of a `GaussianDiscriminant` with matrices has, are rounded unless `exact` is
+        set. If the row does not name a column, its value is missing; in `MultinomialNB` and `ComplementNB` it
+        is a count of 0. A name that no row had before becomes a new column, whose values in earlier rows are
         missing; only naive Bayes accepts new columns.
 
         >>> import tamis
@@ -655,7 +656,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     def _learn_plain_row(self, state: GenerativeState, table: Table, label: Any, weight: float) -> None:
         data = table.data
-        if weight == 1.0 and type(data) is np.ndarray and state.model.admits(data):  # summed later
+        if weight == 1.0 and type(data) is np.ndarray and state.model.admits(data):
+            # The row is summed when the statistic is next read.
             self._fitted = state.with_pending(data, [label])
             return
         row = state.model.encode(table)
@@ -664,7 +666,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def predict_one(self, row: Mapping[Any, Any]) -> Any:
         """Return the most probable class of one row, a dict; None if nothing was learned yet.
 
-        Names that no learned row had are ignored; columns that the row does not name are as in `learn_one`.
+        Names that no learned row had are ignored. Columns that the row does not name are read as in
+        `learn_one`.
         """
         state = self._get_state_or_none()
         if state is None or state.is_empty:
@@ -692,7 +695,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
-        """The sums that `partial_fit_sums` takes: of counts, or of flags that mark counts above 0."""
+        """What `partial_fit_sums` expects sums of: counts, or flags that are 1 for counts above 0."""
         return None
 
     def partial_fit_sums(self, sums: Tally, classes: object = None) -> Self:
@@ -722,11 +725,11 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return self
 
     def _can_sum_later(self, state: GenerativeState, values: Array, labels: list[Any]) -> bool:
-        """Return whether rows are sure to be learned without an error, so that they may be summed later."""
+        """Return whether to learn these rows cannot raise an error, so that they may be summed later."""
         return state.model.admits(values) and self.missing_label not in labels and self._is_prior_counted()
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their labels and weights: as if they had never been learned."""
+        """Forget rows, with their labels and weights; the model is as if they had never been learned."""
         state = self.state_
         table, labels = self._read_learned(state, X, y)
         learned_classes = set(classes_of(state.statistic))
@@ -740,7 +743,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         labels, weights, table = drop_weightless(labels, weights, table)
         rest = state.statistic - self._observe(state, table, labels, weights)
         keys = all_classes(rest, state.declared)
-        # Raises if more was subtracted than was learned.
+        # This raises an error if rows were subtracted that had not been learned, and a sum is below 0 now.
         self._make_model(state.schema, keys, state.declared).refuse_impossible(rest)
         refuse_to_forget_all(len(classes_of(rest)))
         self._fitted = state.replace(rest)
@@ -749,17 +752,17 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row; many rows are scored in parts, to save memory."""
         posterior, rows, _ = self._encode(X)
-        if len(rows) * len(posterior.keys) <= _CELLS:
+        if len(rows) * len(posterior.keys) <= _MAX_CELLS:
             return np.asarray(self.classes_[posterior.log_joint(rows).argmax(axis=1)])
-        parts = (rows.take(run) for run in runs(len(rows), len(posterior.keys), _CELLS))
+        parts = (rows.take(run) for run in runs(len(rows), len(posterior.keys), _MAX_CELLS))
         best = [posterior.log_joint(part).argmax(axis=1) for part in parts]
         return np.asarray(self.classes_[np.concatenate(best)])
 
     def decide(self, X: object, loss: ArrayLike | None = None, reject: float | None = None) -> NDArray[Any]:
-        """Return the class with the least expected loss; None where rejecting costs less.
+        """Return the class of the least expected loss; None if `reject`, the cost of no answer, is less.
 
-        If `loss` has more or fewer actions than there are classes, the action's index is returned instead,
-        and −1 where rejecting costs less. See `tamis.decide`.
+        If the number of actions, the columns of `loss`, is not that of classes, the index of the best action
+        is returned instead, and −1 if rejecting costs less. See `tamis.decide`.
         """
         chosen = decide.decide(self._apply_temperature(self.predict_joint_log_proba(X)), loss, reject)
         if reject is None and loss is None:
@@ -780,8 +783,8 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
     ) -> validate.HeldOut:
         """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. The
-        result has no rows of weight zero.
+        `folds` is a number, the fold of each row, or "leave-one-out"; the rows of a group are in one fold.
+        The result has no rows of weight zero.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         labels = read_labels(y, table.rows, self.missing_label)
@@ -801,20 +804,20 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         return validate.cross_validate(model, data, fold)
 
     def calibrate(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Calibrate probabilities by rows that were learned, each left out in turn.
+        """Calibrate probabilities by predicting each of these learned rows without itself (leave-one-out).
 
         One number, the temperature, is fitted (see `tamis.decide.Temperature`); from then on `predict_proba`
         and `predict_log_proba` use it. It does not change what `predict` returns. If all rows are predicted
         correctly, or no better than by chance, the best temperature would be 0 or infinite; then it is set to
-        a bound, with a ConvergenceWarning.
+        a bound, and there is a ConvergenceWarning.
         """
         state, data = self.state_, self._read_labelled_rows(X, y, sample_weight)
         model = self._make_model(state.schema, self.posterior_.keys, state.declared)
         held_out = validate.leave_one_out(model, data, state.statistic)
         temperature = decide.Temperature.fit(held_out.log_joint, held_out.group, held_out.weights)
         if temperature.is_at_bound:
-            reason = _UNCALIBRATED[temperature.value < 1.0].format(temperature.value)
-            warn(f"{reason}, {_REMEDY}", ConvergenceWarning)
+            reason = _AT_LOWER_BOUND if temperature.value < 1.0 else _AT_UPPER_BOUND
+            warn(f"{reason.format(temperature.value)}, {_REMEDY}", ConvergenceWarning)
         self._fitted = state.replace(posterior=self.posterior_, temperature=temperature.value)
         return self
 
@@ -829,7 +832,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         """Set one parameter to the best of some values, and infer again: `tune(alpha=[0.1, 1])`.
 
         `by="evidence"` needs no rows; `by="leave-one-out"` needs the learned rows again, with their labels
-        and weights, and does not learn them twice. `tune_scores_` holds the score of each value.
+        and weights, but does not learn them again. `tune_scores_` holds the score of each value.
         """
         state = self.state_
         if len(grid) != 1:

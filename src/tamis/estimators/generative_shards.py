@@ -1,10 +1,10 @@
 """Batches in shards → encoded rows in shards, for generative models that pass over the data several times.
 
 A shard is a part of the data, and a `Batch` is one shard with its labels and weights, not encoded yet.
-`BatchShards` are all shards, read or not, wherever they are; `shards.total(f)` calls f with each shard, where
-the shard is, and adds what f returns. `survey_rows` finds, in one pass, the columns and their kinds in all
-shards together. `encode_rows` encodes the rows of a shard. `gather_rows` copies the rows with given numbers
-from all shards to this process.
+`BatchShards` are all shards, in this process or on other machines; `shards.total(f)` calls f with each shard,
+in the process that has it, and adds what f returns. `survey_rows` finds, in one pass, the columns and their
+kinds in all shards together. `encode_rows` encodes the rows of a shard. `gather_rows` copies the rows with
+given numbers from all shards to this process.
 """
 
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from tamis.tables import Kind, Sparse, Table, widen_kinds
 class TableRows:
     """Rows with a weight above 0, of one shard or gathered from several."""
 
-    number: int  # of the shard; of the first shard, if there are several
+    number: int  # the number of the shard, or of the first one
     table: Table
-    labels: Labels  # -1 where the label is missing
+    labels: Labels
     weights: Array | None
 
     def take(self, indices: NDArray[np.int64]) -> "TableRows":
@@ -44,12 +44,12 @@ class TableRows:
 class RowReader:
     """A function that returns the rows of a batch with a weight above 0; None if there are none."""
 
-    caller: str  # the class of the model, for messages
-    sparse: bool  # whether sparse rows are taken
-    takes_missing: bool
+    caller: str  # the name of the model's class, for error messages
+    sparse: bool  # whether rows may be sparse
+    takes_missing: bool  # whether values may be missing
     absent: object = None  # the value of a column that a row, if it is a dict, does not name
-    missing_label: object = None
-    # If this is not None, `batch.y` is not read: every label is missing, and these are the labels' keys.
+    missing_label: object = None  # a label that counts as missing, besides None and NaN
+    # If it is not None, `batch.y` is not read: every label is missing, and these are the labels' keys.
     labels: Keys | None = None
     schema: Schema | None = None  # the columns that rows must have; None to take those of the batch
 
@@ -74,7 +74,7 @@ class RowReader:
         weights = read_weights(batch.sample_weight, table.rows)
         labels, weights, table = drop_weightless(labels, weights, table)
         if self.labels is not None:
-            labels = Labels(self.labels, labels.group)  # `drop_weightless` dropped the keys: no row has them
+            labels = Labels(self.labels, labels.group)  # `drop_weightless` drops keys that no row has
         return TableRows(batch.number, table, labels, weights), schema
 
 
@@ -82,9 +82,9 @@ class RowReader:
 class RowSurvey:
     """The columns and row counts of some shards; the surveys of two sets of shards can be added."""
 
-    number: int  # of the first of these shards
+    number: int  # the number of the first of these shards
     schema: Schema
-    counts: dict[int, int]  # by the number of a shard: its rows with a weight above 0
+    counts: dict[int, int]  # from the number of a shard to the number of its rows with a weight above 0
 
     def __add__(self, other: "RowSurvey") -> "RowSurvey":
         first, second = (self, other) if self.number < other.number else (other, self)
@@ -93,7 +93,7 @@ class RowSurvey:
         return RowSurvey(first.number, schema, self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "RowSurvey":
-        return self  # engines require a product, but numbers of rows are not multiplied
+        return self  # a statistic must have a product, but numbers of rows are not multiplied
 
     @property
     def n_rows(self) -> int:
@@ -123,7 +123,7 @@ def encode_rows(model: Generative, rows: TableRows) -> LabelledRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gathered:
-    """Some rows of each shard, by its number."""
+    """Some rows of each shard, by the number of the shard."""
 
     parts: dict[int, TableRows]
 
@@ -131,7 +131,7 @@ class _Gathered:
         return _Gathered(self.parts | other.parts)
 
     def __mul__(self, weight: float) -> "_Gathered":
-        return self  # engines require a product, but rows are not multiplied
+        return self  # a statistic must have a product, but rows are not multiplied
 
 
 def gather_rows(

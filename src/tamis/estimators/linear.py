@@ -1,7 +1,7 @@
 """Bayesian linear regression: coefficients and noise with their uncertainty, from sums of products.
 
-This module also has what the faces of all linear models share: reading rows of numbers, tables of
-coefficients, and explanations.
+The faces of all linear models share the rest of this module, which reads rows of numbers, makes tables of
+coefficients, and explains predictions.
 """
 
 import importlib.util
@@ -22,13 +22,7 @@ from tamis.estimators.reading import check_sample_count, make_generator, read_fo
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
 from tamis.models.explanation import Contributions
-from tamis.models.linear import (
-    BayesianLinear,
-    HeldOutNumbers,
-    LinearPosterior,
-    cross_validate,
-    leave_one_out,
-)
+from tamis.models.linear import BayesianLinear, HeldOutNumbers, LinearPosterior, cross_validate, leave_one_out
 from tamis.models.linear.posterior import assess_coefficients
 from tamis.parameters import check_decay_factor
 from tamis.schema import Schema
@@ -37,9 +31,9 @@ from tamis.tables import Table, make_frame
 
 INTERCEPT = "(intercept)"
 _NAME_WIDTH = 14  # least width of the column of names
-_LARGE = 1e4  # larger z are printed in scientific notation, with three digits
+_LARGE = 1e4  # from here on, z and t are printed in scientific notation, with three digits
 _LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
-# The parameters of the model that a file holds.
+# The parameters of `BayesianLinear` that a file holds.
 _INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "intercept", "exact")
 
 
@@ -48,18 +42,18 @@ _INFERRED_WITH = ("alpha", "beta", "prior", "noise_shape", "noise_scale", "inter
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearState:
-    """The state of a fitted linear model; each estimator adds what it learned."""
+    """The base class of the states of linear models; each estimator adds fields for what it learned."""
 
     schema: Schema
 
-    is_empty: ClassVar[bool] = False  # a state is only ever made by learning
+    is_empty: ClassVar[bool] = False  # a state is made only when rows are learned
 
 
 class LinearFace(TableFace[T]):
     """The base of linear estimators (faces), which read rows of numbers."""
 
     def _read(self, X: object) -> tuple[Table, Schema]:
-        """Read rows to learn: the first rows define the columns, and later ones must have the same."""
+        """Read rows to learn; the first rows define the columns, which later rows must have, too."""
         state = self._get_state_or_none()
         if state is None:
             return read_first_table(X, self._accepts_sparse)
@@ -71,11 +65,7 @@ class LinearFace(TableFace[T]):
 
 
 def assign_folds(
-    folds: int | str | ArrayLike,
-    groups: Any,
-    rows: int,
-    indices: NDArray[np.int64] | None,
-    random_state: Any,
+    folds: int | str | ArrayLike, groups: Any, rows: int, indices: NDArray[np.int64] | None, random_state: Any
 ) -> NDArray[np.int64] | None:
     """Return the fold of each row, or of the rows with these indices; None for leave-one-out."""
     if indices is not None:
@@ -120,7 +110,7 @@ class CoefficientSummary:
     headline: str
     columns: Mapping[str, tuple[Any, ...]]
     coverage: float
-    library: str | None = None  # the library of the data frame that the model was fitted to
+    library: str | None = None  # the library of the data frame that the model was fitted to, if there was one
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return a data frame of a library: "pandas", "polars", "pyarrow", "modin" or "cudf".
@@ -163,7 +153,7 @@ class CoefficientSummary:
 
 
 def _align(title: str, least: int, cells: list[str], justify: Any) -> list[str]:
-    """Align the cells under their title, all of one width, with a space between columns."""
+    """Align the cells under their title; all get one width, which includes a space between columns."""
     width = max(least, 1 + max(map(len, [title, *cells])))
     return [justify(cell, width) for cell in [title, *cells]]
 
@@ -210,14 +200,14 @@ def summarize(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearExplanation(Contributions):
-    """The prediction of each row as a sum over columns, on the scale on which the model is linear.
+    """The prediction of each row as a sum over columns, on the scale of the linear predictor.
 
     For each row, `contributions` and `baseline` sum to `prediction`. The baseline is the prediction for a row
     of means, if the model has an intercept; a contribution is how far its column moves the prediction.
     """
 
     baseline: Array  # (n,)
-    names: tuple[Any, ...]  # d
+    names: tuple[Any, ...]  # the names of the d columns
 
     @property
     def prediction(self) -> Array:
@@ -225,7 +215,7 @@ class LinearExplanation(Contributions):
         return self.sum_columns() + self.baseline
 
     def top(self, row: int = 0, count: int = 10) -> list[tuple[Any, float]]:
-        """Return the columns of a row that move it most, strongest first: (name, contribution)."""
+        """Return the names and contributions of the columns that contribute most to a row, largest first."""
         return self.find_largest(row, count, self.names)
 
 
@@ -259,19 +249,19 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     """Bayesian linear regression: it estimates uncertainty, chooses its regularisation, and can forget rows.
 
     y = intercept + x·w + noise, with a normal prior on the coefficients w, a flat one on the intercept, and
-    normal noise of precision β = 1/variance. A row of weight 2 is that row twice. Several columns of targets
-    share the sums of the rows; each has its own coefficients, noise and, with alpha="evidence", α.
+    normal noise of precision β = 1/variance. A row of weight 2 counts as two equal rows. Several columns of
+    targets share the sums of the rows; each has its own coefficients, noise and, with alpha="evidence", α.
 
     Parameters
     ----------
     alpha : float, array of one per column, or "evidence"
         Precision of the prior of the coefficients, whose mean is 0; 0 is a flat prior, as in least squares.
         "evidence" chooses the precision under which the targets are most probable; if the columns do not
-        predict them, it is large, up to a bound.
+        predict the targets, this would be infinite, and a large bound is chosen.
     beta : float or array of one per target, "unknown" or "evidence"
-        Precision of the noise. "unknown" integrates it out and predicts by a Student t; the prior of its
-        variance σ² is an inverse gamma, and the prior of the coefficients is in units of it: N(0, σ²/α).
-        "evidence" chooses one number; for a perfect fit, σ² is 1e-12 of the targets' variance, its bound.
+        Precision of the noise. "unknown" integrates it out and predicts by a Student t; the prior of the
+        variance σ² = 1/β is an inverse gamma, and that of the coefficients is N(0, σ²/α). "evidence" chooses
+        one number; for a perfect fit, σ² has its lower bound, which is 1e-12 of the targets' variance.
     prior : tuple, optional
         Mean and covariance (d, d), or variances (d,), of the coefficients, in place of `alpha`.
     noise_shape, noise_scale : float
@@ -339,7 +329,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
 
     @with_shards
     def partial_fit(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Learn more rows: the model is as if all had come at once."""
+        """Learn more rows; the model is as if all rows had been learned at once."""
         table, schema = self._read(X)
         part, targets_are_1d = self._observe(table, y, sample_weight)
         before = self._get_state_or_none()
@@ -352,7 +342,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return self
 
     def unlearn(self, X: object, y: object, sample_weight: object = None) -> Self:
-        """Forget rows that were learned, with their targets and weights, as if never learned."""
+        """Forget rows, with their targets and weights; the model is as if they had never been learned."""
         state = self.state_
         part, _ = self._observe(self._read(X)[0], y, sample_weight)
         rest = state.statistic - _check_targets(part, state)
@@ -415,7 +405,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return np.asarray(np.take(values, 0, axis=axis) if self.state_.targets_are_1d else values)
 
     def _to_number_or_array(self, values: Array) -> Any:
-        """Return values, one per target; only a number if y had one dimension."""
+        """Return the values, one per target, or the only one as a number if y had one dimension."""
         return float(values[0]) if self.state_.targets_are_1d else values
 
     # ── predictions ──
@@ -463,8 +453,8 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def summary(self, coverage: float = 0.95) -> CoefficientSummary:
         """Return a table of coefficients, standard errors, z or t, p-values and intervals.
 
-        Print it, or call its `to_frame`. With beta="unknown" it has t, and the standard error is the scale of
-        the t distribution.
+        Print it, or call its `to_frame`. With beta="unknown" it has t instead of z, and the standard errors
+        are the scales of t distributions.
         """
         posterior, state = self._get_posterior(), self.state_
         weight = float(state.statistic.weight.value)
@@ -492,9 +482,9 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     ) -> HeldOutNumbers:
         """Predict each row by a model that was fitted without its fold; this takes one pass over the rows.
 
-        `folds` is a number, the fold of each row, or "leave-one-out"; rows of one group stay together. If α
-        or β are chosen by evidence, they are chosen anew for each fold, but not for leave-one-out. The result
-        has no rows of weight zero.
+        `folds` is a number, the fold of each row, or "leave-one-out"; the rows of a group are in one fold. If
+        α or β are chosen by evidence, they are chosen again for each fold, but not for leave-one-out. The
+        result has no rows of weight zero.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
         targets, weights = read_targets(y, table.rows), read_weights(sample_weight, table.rows)
@@ -589,7 +579,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         return {
             "schema": schema.to_tuple(),
             "statistic": state.statistic,
-            "flat": state.targets_are_1d,  # the name in files
+            "flat": state.targets_are_1d,  # its name in files
             "inferred_with": {name: getattr(state.model, name) for name in _INFERRED_WITH},
         }
 
@@ -617,7 +607,7 @@ def _check_targets(part: Gram, state: RegressionState) -> Gram:
 def _summarize_posterior(
     posterior: LinearPosterior, schema: Schema, intercept: bool, weight: float, coverage: float
 ) -> CoefficientSummary:
-    """Make a table of the coefficients; for unknown noise by Student's t, whose scales are the errors."""
+    """Make a table of the coefficients; if the noise is unknown, by Student's t instead of the normal."""
     count = len(posterior.level)
     errors = np.sqrt(posterior.variances / posterior.beta[:, None])
     leverage = posterior.leverage(np.zeros((1, len(posterior.centre))))[0]  # of a row of zeros

@@ -1,7 +1,7 @@
 """Batches in shards (parts of the data) → rows of a linear model in shards.
 
-One pass over the shards finds the columns, the classes and the columns' means (`TableSurvey`). Then each
-shard becomes rows of the design matrix where it is.
+One pass over the shards finds the columns, the classes and the columns' means (`TableSurvey`). Then the
+process that has a shard converts it to rows of the design matrix.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from tamis.tables import Sparse, Table
 class TableSurvey:
     """The columns, their sums and the classes of some shards; two surveys can be added."""
 
-    number: int  # of the first of these shards
+    number: int  # the number of the first of these shards
     schema: Schema
-    moments: Moments | None  # of the columns; None if they are sparse
+    moments: Moments | None  # the moments of the columns; None if they are sparse
     classes: Tally | None  # the weight of each class, if there are classes
     counts: dict[int, int]  # the number of rows of each shard, by its number
 
@@ -46,7 +46,7 @@ class TableSurvey:
         return TableSurvey(first.number, first.schema, moments, classes, self.counts | other.counts)
 
     def __mul__(self, weight: float) -> "TableSurvey":
-        return self  # engines require a product, but numbers of rows are not multiplied
+        return self  # a statistic must have a product, but numbers of rows are not multiplied
 
     def choose_centre(self) -> Array:
         """Return the columns' means if one is far from zero; otherwise, and for sparse columns, zeros."""
@@ -60,20 +60,20 @@ class TableSurvey:
 class ShardTable:
     """The rows of one shard, read and checked, before the classes and the means of all shards are known."""
 
-    number: int
+    number: int  # the number of the shard
     schema: Schema
     values: Array | Sparse  # (n, d)
-    labels: Labels | None  # with the classes of this shard, if there are classes
+    labels: Labels | None  # their keys are the classes of this shard; None for models without classes
     weights: Array | None  # (n,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadShard:
-    """A function that reads a batch; it returns None for one without rows of a weight above 0."""
+    """A function that reads a batch; it returns None if no row has a weight above 0."""
 
-    read_values: Callable[[Table], Array | Sparse]  # checks the numbers
-    sparse: bool  # whether sparse rows are taken
-    has_classes: bool
+    read_values: Callable[[Table], Array | Sparse]  # checks and returns the numbers of a table
+    sparse: bool  # whether rows may be sparse
+    has_classes: bool  # whether targets are classes
 
     def __call__(self, batch: Batch) -> ShardTable | None:
         if not has_rows(batch):

@@ -1,6 +1,6 @@
 """Logistic regression: two classes, or more by softmax, with a Gaussian posterior of the coefficients.
 
-scikit-learn minimises C Σ loss + ½|w|²; its minimum is that of Σ loss + ½ α|w|² for α = 1/C.
+scikit-learn minimises C Σ loss + ½|w|². Here Σ loss + ½ α|w|² is minimised, which is the same for α = 1/C.
 """
 
 import math
@@ -23,7 +23,7 @@ from tamis.estimators.newton import (
     SOLVERS,
     NewtonFace,
     NewtonState,
-    lay_out_design,
+    make_centred_design,
     read_design_values,
     restore_fit,
 )
@@ -40,6 +40,7 @@ from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import ClassResponse
 from tamis.models.linear.sharded import ShardedRows
 from tamis.models.linear.updates import FittedLinear, continue_fit, keep_fit, merge_fits, remove_rows
+from tamis.parameters import check_integer
 from tamis.schema import Schema
 from tamis.stats import Keys, Labels
 from tamis.tables import Table
@@ -58,7 +59,7 @@ class LogisticState(NewtonState):
     """All that a logistic regression has learned."""
 
     keys: Keys
-    response: ClassResponse  # the response (distribution of classes given scores) of the fit
+    response: ClassResponse  # the distribution of classes given scores
 
 
 @dataclass(eq=False, repr=False)
@@ -85,10 +86,12 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's approximation or by `n_draws` draws.
-    class_weight : "balanced" or a mapping from labels to weights, optional
+    class_weight : "balanced" or a mapping from labels to weights, optional, as in scikit-learn
     tol : float
         Steps end when the log-posterior is expected to rise by less than this.
-    max_iter, n_draws, random_state, verbose
+    max_iter : the largest number of steps
+    n_draws, random_state : the number of draws with predictive="monte-carlo"; seed or generator for them
+    verbose : whether to draw a progress bar
     C : float, optional
         scikit-learn's parameter, 1/alpha; give only one of the two. ∞ is maximum likelihood.
     penalty : "l2" or None
@@ -97,8 +100,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         Whether `fit` starts at the coefficients of the last fit, unless the usual start has a smaller loss;
         the result is the same up to `tol`.
     l1_ratio, dual, intercept_scaling, multi_class, n_jobs
-        scikit-learn's parameters; values that ask for other coefficients are refused. `intercept_scaling`
-        is used with solver="liblinear".
+        scikit-learn's parameters; values for which scikit-learn finds other coefficients are refused.
+        `intercept_scaling` is used with solver="liblinear".
 
     Examples
     --------
@@ -153,7 +156,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return self
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: each step sums over all shards, which stay where they are."""
+        """Learn from rows in shards: in each step, the processes that have the shards sum over their rows."""
         state = None if anew else self._get_state_or_none()
         read = ReadShard(read_design_values, self._accepts_sparse, has_classes=True)
         tables = shards.map(read).keep()
@@ -178,7 +181,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         classes = len(plan.keys)
         size = max(1, classes - 1) * (plan.schema.width + plan.intercept)
         rows = ShardedRows.of(
-            tables.map(plan.lay_out),
+            tables.map(plan.make_rows),
             plan.centre,
             plan.intercept,
             classes=classes,
@@ -207,7 +210,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         fitted: FittedLinear | None = None,
         may_lack_classes: bool = False,
     ) -> LinearRows:
-        """Build the rows of the design matrix; `may_lack_classes` is whether a class may have no rows."""
+        """Build rows of the design matrix; some class may have no rows if `may_lack_classes`."""
         design = self._build_design(table, fitted)
         if self.class_weight is not None:
             row_weights = _weigh_classes(self.class_weight, labels, weights)[labels.group]
@@ -241,9 +244,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         initial: Array | None = None,
         may_lack_classes: bool = False,
     ) -> LogisticState:
-        """Fit anew; Newton's method starts at the parameters `initial` unless that is None.
+        """Fit these rows only; Newton's method starts at the parameters `initial` if these are given.
 
-        X and y are for callbacks. `may_lack_classes` is whether a class may have no rows.
+        X and y are passed to callbacks. Some class may have no rows if `may_lack_classes`.
         """
         if len(keys) < 2:
             raise ValueError(
@@ -251,13 +254,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
                 "classes"
             )
         response = classification.make_class_response(len(keys))
-        alpha, intercept_precision, intercept = (
-            self._choose_prior_precision(),
-            self._choose_intercept_precision(),
-            bool(self.fit_intercept),
-        )
-        outputs = response.expansion.shape[1]
-        columns = rows.design.columns
+        alpha, intercept_precision = self._choose_prior_precision(), self._choose_intercept_precision()
+        outputs, columns = response.expansion.shape[1], rows.design.columns
+        intercept = bool(self.fit_intercept)
         prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
@@ -265,8 +264,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         start = self._choose_start(rows, response, prior, keys) if initial is None else initial
         result = self._find_posterior_mode(rows, response, prior_of_fit, start, schema, X, y, by_evidence)
         if prior_of_fit is not prior:
-            # Half a row per class without rows was put into the prior. It is taken out again and counts as
-            # data: only models with equal priors can be merged.
+            # The prior of the fit includes half a row of each class without rows. The prior of the result
+            # does not, so that this half row counts as data: only models with equal priors can be merged.
             precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
         fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
@@ -277,17 +276,17 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     ) -> Array:
         """Return the parameters at which steps start: with `warm_start`, those of the last fit if better."""
         state = self._get_state_or_none() if self.warm_start else None
-        fresh, design = classification.start_at_frequencies(rows, response, prior), rows.design
+        default, design = classification.start_at_frequencies(rows, response, prior), rows.design
         if state is None or state.keys != keys:
-            return fresh
+            return default
         last, d = state.fit, design.columns
         if (len(last.centre), last.intercept) != (d, design.intercept):
-            return fresh
-        cells = last.posterior.mean.reshape(-1, design.width).copy()
-        cells[:, d:] += (cells[:, :d] @ (design.centre - last.centre))[:, None]
+            return default
+        outputs = last.posterior.mean.reshape(-1, design.width).copy()
+        outputs[:, d:] += (outputs[:, :d] @ (design.centre - last.centre))[:, None]  # the centre may differ
         loss = Objective.of(rows, response, prior).value_and_gradient
-        # The last coefficients may be the worse start if the rows are quite different.
-        return min(fresh, cells.ravel(), key=lambda parameters: loss(parameters)[0])
+        # If the rows are quite different, the coefficients of the last fit may be the worse start.
+        return min(default, outputs.ravel(), key=lambda parameters: loss(parameters)[0])
 
     def _refuse_balanced(self) -> None:
         if isinstance(self.class_weight, str):
@@ -301,8 +300,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Learn more rows, with the posterior so far as their prior; the result is near a fit to all rows.
 
         The first call must have rows of all classes, or name all in `classes`. A class without rows in the
-        first call is fitted as if half a row had been seen, because its intercept would have no mode. It is
-        better to begin a stream with rows of all classes: far from its mode, the posterior is not Gaussian.
+        first call is fitted as if it had half a row, because its intercept would otherwise have no mode. It
+        is better to begin with rows of all classes: the Gaussian posterior is a bad approximation far from
+        its mode, where later rows of that class would move it.
         """
         state = self._get_state_or_none()
         self._refuse_balanced()
@@ -334,9 +334,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         return replace(state, fit=continue_fit(state.fit, after))
 
     def merge(self, *others: Self) -> Self:
-        """Add what other models of the same columns and classes learned; it is close to a fit of all rows.
+        """Add what other models of the same columns and classes learned; it is near a fit to all rows.
 
-        Each posterior is approximated by a Gaussian, and the common prior is counted once.
+        It is the product of the posteriors, which are Gaussian approximations, divided by the common prior so
+        that this is counted once.
         """
         states = self._list_states_to_merge(others)
         for state in states:
@@ -399,25 +400,24 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def predict(self, X: object) -> NDArray[Any]:
         """Return the most probable class of each row; ties go to the first.
 
-        With two classes it is the same for every `predictive`; the averages of `predict_proba` over random
-        draws may then favour the other class where both are nearly equally probable.
+        With two classes it is the same for every `predictive`; if both are nearly equally probable, the other
+        one may have the larger average of `predict_proba` over random draws.
         """
         state, design, scores = self._compute_scores(X)
-        # Of two classes, an average over the Gaussian posterior (not one over draws from it) favours the same
-        # one as its mean does.
-        is_ordered = self.predictive == "plugin" or state.response.classes == 2
-        best = (
-            state.response.class_scores(scores)
-            if is_ordered
-            else self._compute_probabilities(state, design, scores)
-        )
-        return np.asarray(self.classes_[best.argmax(axis=1)])
+        # Of two classes, the same one is more probable at the mean of the Gaussian posterior and on average
+        # over it (but not always on average over draws from it).
+        if self.predictive == "plugin" or state.response.classes == 2:
+            values = state.response.class_scores(scores)
+        else:
+            values = self._compute_probabilities(state, design, scores)
+        return np.asarray(self.classes_[values.argmax(axis=1)])
 
     def explain(self, X: object, for_: Hashable = None, against: Hashable = None) -> Explanation:
         """Return the contribution of each column to the log-odds of one class against another.
 
         For dense rows it is relative to the mean row, whose log-odds are `prior`. The default is, with two
-        classes, the second against the first; with more, each row's most probable class against the next.
+        classes, the second against the first; with more, each row's most probable class against the next most
+        probable one.
         """
         state, _, scores = self._compute_scores(X)
         response, schema = state.response, state.schema
@@ -444,7 +444,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     ) -> validate.HeldOut:
         """Predict each row by the model of the other folds.
 
-        Each fit starts where that of all rows ended, if its folds have all classes. With
+        Each fit starts at the parameters of a fit to all rows, if its folds have all classes. With
         folds="leave-one-out", each row is removed by one step of Newton's method, which is an approximation.
         """
         table, schema = read_first_table(X, self._accepts_sparse)
@@ -490,7 +490,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     @property
     def coef_(self) -> Array:
-        """Coefficients (1, d) of the second class's log-odds; or (classes, d), with sum 0 over classes."""
+        """Coefficients of the second class's log-odds (1, d); of more classes (classes, d), with sum 0."""
         return super().coef_
 
     @property
@@ -507,9 +507,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     def removal_bound_(self) -> float:
         """A bound on the distance from the exact solution after `unlearn_approximately`.
 
-        It is a bound on the norm of the remaining gradient, measured by the inverse Hessian: to first order,
-        the distance in posterior standard deviations. It is ∞, because no bound is known, if rows came by
-        `partial_fit` or `merge`, or if `decay` was called.
+        It is a bound on √(g·H⁻¹g) for the remaining gradient g and the Hessian H: to first order, the
+        distance in posterior standard deviations. It is ∞, because no bound is known, if `partial_fit`,
+        `merge` or `decay` was called.
         """
         return _check_removal("removal_bound_", self.state_.fit.bound)
 
@@ -551,7 +551,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShardPlan:
-    """How batches become rows of one design matrix, wherever they are read."""
+    """What all workers must know to convert their batches to rows of one design matrix."""
 
     schema: Schema
     keys: Keys
@@ -559,15 +559,15 @@ class ShardPlan:
     intercept: bool
     class_weights: Array | None = None  # (K,)
 
-    def lay_out(self, shard: ShardTable) -> LinearRows:
+    def make_rows(self, shard: ShardTable) -> LinearRows:
         """Convert a shard to rows of the design matrix."""
         labels: Any = shard.labels
         group = match_labels(self.keys, labels).group
         weights = shard.weights
         if self.class_weights is not None:
-            own = self.class_weights[group]
-            weights = own if weights is None else weights * own
-        design = lay_out_design(shard.values, self)
+            row_weights = self.class_weights[group]
+            weights = row_weights if weights is None else weights * row_weights
+        design = make_centred_design(shard.values, self)
         return LinearRows(design, group.astype(np.float64), weights, number=shard.number)
 
 
@@ -656,8 +656,7 @@ def _refuse_predictive(predictive: Any, n_draws: Any) -> None:
         raise ValueError(
             f"got predictive={predictive!r}, expected one of {', '.join(map(repr, _PREDICTIVES))}"
         )
-    if not isinstance(n_draws, int | np.integer) or isinstance(n_draws, bool) or n_draws < 1:
-        raise ValueError(f"got n_draws={n_draws!r}, expected a whole number of at least 1")
+    check_integer("n_draws", n_draws)
 
 
 def _refuse_class_weight(given: Any, keys: Keys) -> None:

@@ -1,4 +1,4 @@
-"""Mixture models: the models of the generative classifiers, fitted by EM to rows without labels."""
+"""Mixture models: those of the generative classifiers, fitted to rows without labels by the EM algorithm."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
@@ -19,14 +19,7 @@ from tamis.estimators.generative_shards import RowReader, encode_rows, gather_ro
 from tamis.estimators.reading import make_generator
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_next_table, read_weights
-from tamis.models.generative import (
-    Block,
-    Encoded,
-    Generative,
-    LabelledRows,
-    Posterior,
-    em,
-)
+from tamis.models.generative import Block, Encoded, Generative, LabelledRows, Posterior, em
 from tamis.models.generative.block import Estimate
 from tamis.models.generative.column_blocks import (
     BlockOptions,
@@ -58,18 +51,17 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         The form of the covariance of all Gaussian columns together.
     families : "auto", a family, or a mapping from columns to families
         As in `NaiveBayes`.
-    integers : the family that "auto" takes for columns of whole numbers
+    integers : the family that "auto" chooses for columns of whole numbers
     estimate : "map", "mle", "mean" or "predictive"
-        The estimate that each step makes. All but "mle" have priors, so that no component can collapse on a
-        row.
+        The estimate that each step makes. All but "mle" have priors, so that the variance of a component
+        cannot shrink to 0 at a single row.
     prior : NormalInverseWishart, optional
         The prior of a Gaussian component; by default it has the mean of all rows, the variances within
-        components, and the strength of `strength` rows (that of the mean is less if components are far
-        apart).
+        components, and counts as much as `strength` rows (its mean counts less if components are far apart).
     strength, alpha : float
-        The strength of priors of Gaussian columns, and of probabilities and rates, in observations.
+        The strength, in observations, of priors of Gaussian columns, and of probabilities and rates.
     weight_alpha : float
-        The number of pseudo-observations that are added to every component.
+        The number of pseudo-observations of each component.
     reg_covar : float
         A number that is added to every variance, with estimate="mle". The other estimates have a prior, and
         accept only 0.
@@ -78,13 +70,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         variance and one weight for all).
     init_params : "kmeans", "k-means++", "random_from_data" or "random"
         How EM starts: from components around the centres of k-means on a sample, around rows that are far
-        from each other, or around rows drawn evenly; or from random responsibilities.
+        from each other, or around rows drawn uniformly; or from random responsibilities.
     weights_init : array (n_components,), optional
         Weights of the components to start from.
     means_init : array (n_components, Gaussian columns), optional
         Means to start from; other parameters that are not given are estimated from the rows nearest to each.
     precisions_init : array, optional
-        Inverse covariances of the Gaussian columns to start from, in the shape of `precisions_`.
+        Inverse covariances of the Gaussian columns to start from; they have the shape of `precisions_`.
     n_init : int
         The number of runs, each from another start; the one with the largest `lower_bound_` is kept.
     warm_start : bool
@@ -132,11 +124,12 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     @property
     def _accepts_sparse(self) -> bool:
-        """Sparse input is read only by count and binary families: Gaussian columns are rarely mostly zero."""
+        """Whether all families are of counts or flags: Gaussian columns are rarely sparse."""
         return can_read_sparse(self.families)
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
-        # A Dirichlet prior with alpha < 1 has no interior mode: MAP adds 1, so that alpha=0 does not smooth.
+        # A Dirichlet prior of parameters below 1 has its mode on the boundary. So 1 is added to alpha for MAP
+        # estimates, whose pseudo-counts are the parameters minus 1, and alpha=0 does not smooth.
         alpha = check_nonnegative("alpha", self.alpha)
         outcome_alpha = alpha + 1.0 if self.estimate == "map" else alpha
         floor = check_nonnegative("reg_covar", self.reg_covar)
@@ -165,14 +158,14 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     def _make_model(
         self, schema: Schema, classes: Keys = _NO_CLASSES, declared: Keys = _NO_CLASSES
     ) -> Generative:
-        # The components exist from the start, even without rows.
+        # All components are declared, because one without rows is a component, too.
         return replace(super()._make_model(schema, classes, self._list_components()), hard=bool(self.hard))
 
     def _list_components(self) -> Keys:
         return Keys(tuple(range(check_integer("n_components", self.n_components))))
 
     def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        """Learn from rows in shards: each step of EM sums over all shards, which stay where they are."""
+        """Learn from rows in shards: in each step, the processes that have the shards sum over their rows."""
         keys, state = self._list_components(), None if anew else self._get_state_or_none()
         if state is not None:
             return self._add_shards(self.state_, shards)
@@ -201,7 +194,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _add_shards(self, state: GenerativeState, shards: BatchShards[Batch]) -> Self:
         """Learn more rows, in shards, by one step of online EM."""
-        posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
+        posterior = self._get_posterior(state)
         reader = self._make_reader(posterior.keys, state.schema)
         model = replace(state.model, hard=bool(self.hard))
         data = shards.map(reader).map(partial(encode_rows, model))
@@ -216,10 +209,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         if last is None:
             table, schema = read_first_table(X, self._accepts_sparse)
         else:
-            table, schema = (
-                read_next_table(X, last.schema, type(self).__name__, self._accepts_sparse),
-                last.schema,
-            )
+            schema = last.schema
+            table = read_next_table(X, schema, type(self).__name__, self._accepts_sparse)
         weights = read_weights(sample_weight, table.rows)
         if weights is not None and not weights.all():
             table, weights = table.take(np.flatnonzero(weights)), weights[weights > 0]
@@ -250,9 +241,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         draw_start: Callable[[], Posterior],
         X: object = None,
     ) -> Self:
-        """Run EM from `n_init` starts, or from the components of the last fit; adopt the best outcome.
+        """Run EM from `n_init` starts, or from the components of the last fit; keep the best outcome.
 
-        Raise if a component has collapsed.
+        Raise if the variance of a component has shrunk to 0.
         """
         last = self._get_state_or_none() if self.warm_start else None
         with self._report_progress(self.max_iter * (self.n_init if last is None else 1), X) as report:
@@ -275,7 +266,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
                 self._refuse_other_model(last, model)
                 history, last_log_likelihood = last.history, None
                 if history is not None and isinstance(data, LabelledRows):
-                    is_same_weight = history.weight == float(data.weight().sum())  # most likely the same rows
+                    # If the total weight is the same, the rows are probably the same, too.
+                    is_same_weight = history.weight == float(data.weight().sum())
                     last_log_likelihood = history.log_likelihoods[-1] if is_same_weight else None
                 outcome = run(self.posterior_, last_log_likelihood)
         if self.estimate == "mle":
@@ -287,13 +279,13 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _read_initial_parameters(self, model: Generative, data: LabelledRows) -> em.Initial:
-        """Check the parameters of the components to start from, which the user gave."""
+        """Check `weights_init`, `means_init` and `precisions_init`."""
         width = data.rows.blocks["gaussian"].shape[1] if "gaussian" in model.blocks else 0
         k = len(self._list_components())
         return em.Initial.of(model, k, width, self.weights_init, self.means_init, self.precisions_init)
 
     def _refuse_other_model(self, last: GenerativeState, model: Generative) -> None:
-        """Raise if a fit cannot continue from the components of the last one."""
+        """Raise if the components of the last fit are no start for this model."""
         count = len(self.posterior_.keys)
         if count != len(self._list_components()) or not model.sums_like(last.model):
             raise ValueError(
@@ -302,7 +294,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
 
     def merge(self, *others: Self) -> Self:
-        """Add the statistics of other mixtures' components, each to that of the component with its index.
+        """Add the statistic of each component of other mixtures to that of the component with its index.
 
         This is meaningful for copies of one mixture that have learned different rows since.
         """
@@ -340,7 +332,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     def _observe_rows(self, state: GenerativeState, table: Table, sample_weight: object) -> Joint:
         weights = read_weights(sample_weight, table.rows)
-        posterior = self._infer_posterior(state) if state.posterior is None else state.posterior
+        posterior = self._get_posterior(state)
         data = _make_unlabelled_rows(state.model.encode(table), posterior.keys, weights)
         return replace(state.model, hard=bool(self.hard)).observe(data, posterior)
 
@@ -376,10 +368,10 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         return float(2.0 * self.n_parameters_ - 2.0 * self.score_samples(X).sum())
 
     def lower_bound(self, X: object, given: "Mixture | None" = None) -> float:
-        """Return the lower bound on the log-likelihood of the rows, which EM raises.
+        """Return the lower bound on the log-likelihood of the rows that a step of EM maximises.
 
-        Its responsibilities are those under the mixture `given`; it equals the log-likelihood if that is this
-        model, as by default.
+        Its responsibilities are those under the mixture `given`, by default under this one; then it equals
+        the log-likelihood.
         """
         other = self if given is None else given
         posterior, rows, _ = self._encode(X)
@@ -395,15 +387,15 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         model = self._make_model(schema)
         fold = validate.split(table.rows, folds, make_generator(random_state))
         log_densities = np.empty(table.rows)
-        rows = model.encode(table)
+        rows, keys = model.encode(table), self._list_components()
+        data = _make_unlabelled_rows(rows, keys, weights)
         for number in range(int(fold.max()) + 1):
             is_held_out = fold == number
-            data = _make_unlabelled_rows(rows, self._list_components(), weights)
             train = data.take(np.flatnonzero(~is_held_out))
             outcome = em.run_best(
                 model,
                 train,
-                len(self._list_components()),
+                len(keys),
                 make_generator(self.random_state),
                 self.n_init,
                 self.max_iter,
@@ -448,7 +440,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     @property
     def log_likelihoods_(self) -> Array:
-        """The log-likelihood of all rows that each iteration of EM began with (n_iter_,)."""
+        """The log-likelihood of all rows before each iteration of EM (n_iter_,)."""
         history = self.state_.history
         return np.array(() if history is None else history.log_likelihoods)
 
@@ -460,7 +452,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
 
     @property
     def log_evidence_(self) -> float:
-        """It raises AttributeError: a mixture's evidence has no closed form; see `bic` and `lower_bound`."""
+        """Raise AttributeError: the evidence of a mixture has no closed form; see `bic` and `lower_bound`."""
         raise AttributeError("a mixture has no evidence in closed form: see bic and lower_bound")
 
 

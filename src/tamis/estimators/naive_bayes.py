@@ -37,41 +37,41 @@ from tamis.stats import Keys
 from tamis.warning import warn
 
 _MIN_ALPHA = 1e-10  # the least alpha with force_alpha=False, as in scikit-learn
-_MAX_CODES = 1 << 16  # tables of whole numbers are not filled up from 0 if they would be longer than this
+_MAX_CODES = 1 << 16  # only up to this number of values, tables have a column for each of 0, 1, 2, …
 
 
 @dataclass(eq=False, repr=False)
 class NaiveBayes(GenerativeClassifier):
-    """Naive Bayes with a family for each column, read from the data or chosen.
+    """Naive Bayes with a family of distributions for each column, chosen by the data or by the user.
 
     Parameters
     ----------
     families : "auto", a family, or a mapping from columns to families
-        "auto" takes bools as Bernoulli, strings and categories as categorical, and floats as Gaussian.
+        "auto" chooses Bernoulli for bools, categorical for strings and categories, and Gaussian for floats.
         Families are those of `tamis.families` by name: "gaussian", "bernoulli", "categorical", "poisson",
-        "exponential", "geometric", and "multinomial" for columns of counts that form one vector; or a member
-        of a family, to fix a parameter: `tamis.families.NegativeBinomial(size=3)`,
-        `tamis.families.Gamma(shape=2)`. Columns that a mapping does not name are taken as "auto".
-    integers : the family that "auto" takes for columns of whole numbers
-        They may be amounts, counts or codes, and nothing in the data says which: "gaussian", "poisson" or
-        "categorical".
+        "exponential", "geometric", and "multinomial" for columns of counts that form one vector; or a family
+        with a fixed parameter: `tamis.families.NegativeBinomial(size=3)`, `tamis.families.Gamma(shape=2)`.
+        Columns that a mapping does not name have the family that "auto" chooses.
+    integers : the family that "auto" chooses for columns of whole numbers
+        "gaussian" for amounts, "poisson" for counts or "categorical" for codes; the data do not say which
+        they are.
     estimate : "mean", "map", "mle" or "predictive"
-        The parameters that predictions use: the posterior mean, the posterior mode, the maximum of the
-        likelihood, or all parameters, integrated out.
+        The parameters that predictions use: the mean of the posterior, its mode, or the maximum of the
+        likelihood; "predictive" integrates the parameters out.
     alpha : float
-        The number of pseudo-observations that are added for each outcome of a column, and for each rate.
+        The number of pseudo-observations of each outcome of a column, and of each rate.
     strength : float
-        The strength, in observations, of the prior of a Gaussian column's mean and variance; it is centred on
-        the column's mean and variance over all classes.
+        The strength, in observations, of the prior of a Gaussian column's mean and variance; the prior has
+        the mean and the variance of the column in all classes together.
     var_smoothing : float
         The fraction of the largest variance that is added to every variance, with estimate="mle".
     priors : sequence or mapping of the classes' probabilities, optional
     class_alpha : float
-        The number of pseudo-observations that are added to every class.
+        The number of pseudo-observations of each class.
     missing_label : a label that counts as missing, such as -1, besides None and NaN
     unlabelled_weight : float
         The factor by which the weight of a row without a label is multiplied.
-    max_iter, tol : when EM stops, if labels are missing
+    max_iter, tol : if labels are missing, the limits at which EM stops, as in `Mixture`
     verbose : whether to draw a progress bar during EM
 
     Examples
@@ -132,9 +132,9 @@ class NaiveBayes(GenerativeClassifier):
 class GaussianNB(GenerativeClassifier):
     """Gaussian naive Bayes, with scikit-learn's parameters and predictions.
 
-    The model does not depend, to the bit, on how the rows are divided into batches; in scikit-learn, the
-    smoothing that `partial_fit` adds depends on the order of the batches. The smoothing is a fraction of the
-    weighted variance, where scikit-learn's ignores the weights. Missing values are ignored.
+    The model does not depend, not in a single bit, on how the rows are divided into batches; in scikit-learn,
+    the smoothing that `partial_fit` adds depends on the order of the batches. The smoothing is a fraction of
+    the weighted variance; scikit-learn ignores the weights in it. Missing values are ignored.
 
     >>> import tamis
     >>> model = tamis.GaussianNB().fit([[1.0, 8.0], [1.2, 7.9], [3.0, 1.0], [3.2, 1.1]], [0, 0, 1, 1])
@@ -179,7 +179,7 @@ class GaussianNB(GenerativeClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DiscreteClassifier(GenerativeClassifier):
-    """The base of classifiers with scikit-learn's parameters of smoothing and of the classes' prior."""
+    """The base of classifiers whose smoothing and class probabilities have scikit-learn's parameters."""
 
     alpha: ArrayLike = 1.0
     force_alpha: bool = True
@@ -241,8 +241,8 @@ class DiscreteClassifier(GenerativeClassifier):
 class MultinomialNB(DiscreteClassifier):
     """Multinomial naive Bayes for counts, with scikit-learn's parameters and predictions; dense or sparse.
 
-    NaN is refused: the probability of the other counts depends on the lengths of rows, which the model does
-    not describe. `PoissonNB` ignores missing counts.
+    NaN raises an error: without a count, the total of a row, on which the probability of its counts depends,
+    is not known. `PoissonNB` ignores missing counts.
 
     >>> import tamis
     >>> model = tamis.MultinomialNB().fit([[2, 1, 0], [2, 0, 1], [1, 0, 0], [0, 1, 2]], [1, 1, 1, 0])
@@ -285,7 +285,7 @@ class ComplementNB(MultinomialNB):
         return {"complement": ComplementCounts(alpha=self._check_alpha(schema), norm=self.norm)}
 
     def _make_class_prior(self, classes: Keys) -> dict[str, Any]:
-        super()._make_class_prior(classes)  # raises if the parameter is not valid
+        super()._make_class_prior(classes)  # raises if `class_prior` is not valid
         return {"is_uniform": True}
 
     @property
@@ -295,13 +295,13 @@ class ComplementNB(MultinomialNB):
 
     @property
     def class_log_prior_(self) -> Array:
-        """log p(class), which the scores leave out."""
+        """log p(class), which the scores do not include."""
         keys = self.posterior_.keys
         counted = Generative({}, classes=keys, **super()._make_class_prior(keys))
         return counted.log_prior(self.statistic_, keys)
 
     def _score(self, posterior: Posterior, rows: Encoded) -> Array:
-        """Return scores without the classes' prior, in place of log p(x, class)."""
+        """Return the scores without log p(class), as scikit-learn does."""
         return posterior.log_joint(rows) - posterior.log_prior
 
 
@@ -333,12 +333,12 @@ class BernoulliNB(DiscreteClassifier):
 
     @property
     def feature_count_(self) -> Array:
-        """The weight of the rows in which each column was present, in each class (classes, columns)."""
+        """The weight of the rows of each class in which each column is 1 (classes, columns)."""
         return self._density.class_sums.first.value  # type: ignore[no-any-return]
 
     @property
     def feature_log_prob_(self) -> Array:
-        """log p(column is present | class)."""
+        """log p(column is 1 | class)."""
         return self._density.log_one  # type: ignore[no-any-return]
 
 
@@ -408,7 +408,7 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def category_count_(self) -> list[Array]:
-        """The count of each value in each class, per column; values as in `categories_`."""
+        """For each column, the weight of each of its values in each class; values as in `categories_`."""
         density = self._density
         zeros = np.zeros_like(density.log_unseen)
         columns = zip(density.counts, density.values, density.sizes, zeros, strict=True)
@@ -416,16 +416,16 @@ class CategoricalNB(DiscreteClassifier):
 
     @property
     def feature_log_prob_(self) -> list[Array]:
-        """log p(value | class), per column; values as in `categories_`."""
+        """For each column, log p(value | class); values as in `categories_`."""
         density = self._density
         columns = zip(density.tables, density.values, density.sizes, density.log_unseen, strict=True)
         return [_fill_codes(*column) for column in columns]
 
     @property
     def categories_(self) -> list[Sequence[Any]]:
-        """The values that each column was seen with; for whole numbers, all n that it may have: 0 to n − 1.
+        """The values that were learned of each column; for whole numbers, 0 to n − 1 (see `n_categories_`).
 
-        If n (see `n_categories_`) is above 65,536, they are only those that were seen.
+        If n is above 65,536, they are only those that were learned.
         """
         density = self._density
         columns = zip(density.values, density.sizes.tolist(), strict=True)

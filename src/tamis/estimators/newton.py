@@ -1,7 +1,7 @@
-"""Base class of the estimators that Newton's method fits: it has fitting, fitted attributes and saving.
+"""Base class of the estimators that Newton's method fits: it fits, saves, and has the fitted attributes.
 
-The state stores the parameters of centred columns x − c. c is near the columns' mean if that is far from
-zero, else 0. Public attributes refer to uncentred columns.
+The state stores the parameters of centred columns x − c, where c is near the columns' means if one of these
+is far from zero, and 0 otherwise. Public attributes refer to columns that are not centred.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -14,8 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array
 from tamis.conjugate.distribution import tail_of
-from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import Face
 from tamis.estimators.linear import LinearFace, LinearState
 from tamis.estimators.linear_shards import TableSurvey
 from tamis.inputs import read_numbers
@@ -31,9 +29,9 @@ from tamis.schema import Schema
 from tamis.tables import Sparse, Table
 from tamis.warning import warn
 
-# Our solver names and two of scikit-learn's. The latter reach the same optimum, but may take other steps.
-# "whitened": L-BFGS, or conjugate gradients, in coordinates in which the Hessian is near the identity;
-# "diagonal": L-BFGS in coordinates that are scaled by the Hessian's diagonal.
+# From values of the parameter `solver` to solvers: our names, and two of scikit-learn, whose solvers reach
+# the same optimum by other steps. "whitened" is L-BFGS, or conjugate gradients, in coordinates in which the
+# Hessian is near the identity; "diagonal" is L-BFGS in coordinates that are scaled by the Hessian's diagonal.
 SOLVERS: dict[str, Solver] = {
     "auto": "auto",
     "newton": "newton",
@@ -43,8 +41,8 @@ SOLVERS: dict[str, Solver] = {
     "newton-cholesky": "newton",
 }
 _POSTERIOR_FORMS = ("auto", "full", "diagonal", "none")
-_MAX_MAGNITUDE = 1e150  # squares of larger values, or sums of them, are not finite
-_FILE_NAMES = {  # fields that have another name in files
+_MAX_MAGNITUDE = 1e150  # squares of larger values, or sums of such squares, may be infinite
+_FILE_NAMES = {  # from names of fields to their names in files, if these differ
     "distance_from_mode": "slack",
     "log_evidence": "evidence",
     "log_likelihood": "told",
@@ -65,7 +63,7 @@ class NewtonState(LinearState):
 
 
 class Centred(Protocol):
-    """A model, fitted or not, that says how rows become a design matrix."""
+    """What defines a design matrix: a fitted model, or one that is about to be fitted."""
 
     @property
     def centre(self) -> Array:
@@ -82,7 +80,7 @@ FitT = TypeVar("FitT", bound=FittedLinear)
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NewtonFace(LinearFace[StateT]):
-    """Base of linear models without a closed-form fit. A subclass supplies response and predictions."""
+    """Base of linear models without a closed-form fit. Subclasses define the response and predictions."""
 
     _solvers: ClassVar[dict[str, Solver]] = SOLVERS
 
@@ -98,9 +96,6 @@ class NewtonFace(LinearFace[StateT]):
     @property
     def _accepts_sparse(self) -> bool:
         return True
-
-    def learn_shards(self, shards: BatchShards[Batch], anew: bool) -> Self:
-        return Face.learn_shards(self, shards, anew)  # not by one pass, as `TableFace` does
 
     # ── fitting ──
 
@@ -120,10 +115,10 @@ class NewtonFace(LinearFace[StateT]):
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
     def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
-        """Build the design matrix from the table. Subtract the centre of `fitted`, if `fitted` is given."""
+        """Build the design matrix of the table's rows, with the centre of `fitted` if that is given."""
         values = read_design_values(table)
         if fitted is not None:
-            return lay_out_design(values, fitted)
+            return make_centred_design(values, fitted)
         if isinstance(values, Sparse):
             return SparseDesign.of(values, bool(self.fit_intercept))
         return DenseDesign.of(
@@ -131,7 +126,7 @@ class NewtonFace(LinearFace[StateT]):
         )
 
     def _choose_centre(self, survey: TableSurvey) -> Array:
-        """Return the centre of columns in shards; zeros, unless there is an intercept without a prior."""
+        """Return the centre of columns in shards; it is zero unless there is an intercept without a prior."""
         is_free = bool(self.fit_intercept) and not self._choose_intercept_precision()
         return survey.choose_centre() if is_free else np.zeros(survey.schema.width)
 
@@ -147,9 +142,10 @@ class NewtonFace(LinearFace[StateT]):
         by_evidence: bool = False,
         options: FitOptions | None = None,
     ) -> Fit:
-        """Fit by steps from the parameters `start`; errors and warnings name the columns.
+        """Fit in steps that begin at the parameters `start`; errors and warnings name columns.
 
-        X and y are for callbacks. With `by_evidence`, the precision of the prior is chosen by the evidence.
+        X and y are passed to callbacks. With `by_evidence`, the precision of the prior is chosen by the
+        evidence.
         """
         options = self._check_options() if options is None else options
         smallest_precision = _find_smallest_precision(prior, rows)
@@ -167,7 +163,7 @@ class NewtonFace(LinearFace[StateT]):
                         "prevents centring, expected columns about zero: centre them, or set "
                         "intercept_alpha to 0"
                     ) from None
-                names = name_first_columns(schema, problem.columns)
+                names = list_first_names(schema, problem.columns)
                 rest = f" and {len(problem.columns) - 5} more" if len(problem.columns) > 5 else ""
                 raise ValueError(
                     f"columns {names}{rest} are determined by the others, and alpha={smallest_precision:g} "
@@ -178,7 +174,7 @@ class NewtonFace(LinearFace[StateT]):
         return result
 
     def decay(self, factor: float) -> Self:
-        """Multiply the weight of everything learned so far by `factor`: the posterior widens."""
+        """Multiply the weight of everything learned so far by `factor`; this widens the posterior."""
         state, factor = self.state_, check_decay_factor(factor)
         self.state_ = replace(state, fit=self._decay_fit(state, factor))
         return self
@@ -334,7 +330,7 @@ def read_design_values(table: Table) -> Array | Sparse:
     return table.sparse
 
 
-def lay_out_design(values: Array | Sparse, fitted: Centred) -> Design:
+def make_centred_design(values: Array | Sparse, fitted: Centred) -> Design:
     """Return the design matrix of rows, from which the centre of `fitted` is subtracted."""
     centre = fitted.centre
     if isinstance(values, Sparse):
@@ -345,9 +341,9 @@ def lay_out_design(values: Array | Sparse, fitted: Centred) -> Design:
 
 
 def _refuse_large(table: Table, values: Array, columns: NDArray[Any] | None = None) -> None:
-    """Raise if squares would leave the range of float64.
+    """Raise if squares of the values are too large for float64.
 
-    `columns` gives each value's column if the table is sparse.
+    If the table is sparse, `columns` has the index of each value's column.
     """
     if max(float(values.max(initial=0.0)), -float(values.min(initial=0.0))) < _MAX_MAGNITUDE:
         return
@@ -369,7 +365,7 @@ def _refuse_nonfinite(table: Table, sparse: Sparse) -> None:
 
 
 def _varies_far_from_zero(design: Design) -> bool:
-    """Return whether all columns vary, and some have means that are far larger than their spread."""
+    """Return whether all columns vary, and some means are far larger than the standard deviations."""
     if not isinstance(design, DenseDesign) or not design.intercept:
         return False
     centred = DenseDesign.of(design.values, intercept=True)
@@ -384,7 +380,7 @@ def _find_smallest_precision(prior: GaussianPrior, rows: LinearRows) -> float:
 # ── warnings ──
 
 
-def name_first_columns(schema: Schema, columns: NDArray[np.int64]) -> str:
+def list_first_names(schema: Schema, columns: NDArray[np.int64]) -> str:
     """Return the names of the first five of these columns."""
     return ", ".join(repr(schema.name(int(j))) for j in columns[:5])
 
@@ -398,7 +394,7 @@ def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options
     if result.separating is not None:
         if len(result.separating):
             problem = (
-                f"the classes do not overlap along columns {name_first_columns(schema, result.separating)}"
+                f"the classes do not overlap along columns {list_first_names(schema, result.separating)}"
             )
         else:
             problem = "the classes are separable: a plane has all rows of each on its own side"
@@ -439,7 +435,7 @@ def warn_if_unbounded(response: Response, columns: NDArray[np.int64] | None, sch
     """
     if columns is None:
         return
-    names = name_first_columns(schema, columns)
+    names = list_first_names(schema, columns)
     named = f"column {names}" if len(columns) == 1 else f"columns {names}"
     warn(
         f"{response.vanishing_targets_text} along {named}, so that without a prior coefficients grow without "

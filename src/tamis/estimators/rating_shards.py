@@ -1,9 +1,8 @@
 """Ratings in shards → one table of ratings, in the order of the shards.
 
-A recommender stores the ratings that it learned, because it needs them to explain, to update and to forget:
-they are its statistic. Each shard is reduced, where it is read, to its ids and 24 bytes per rating (40 with
-times and weights). The ratings of all shards are then concatenated, and fitted as if they had been given at
-once.
+The statistic of a recommender is the ratings themselves, because it needs them to explain predictions, to
+update and to forget. The worker that reads a shard reduces it to its ids and 24 bytes per rating (40 with
+times and weights). The ratings of all shards are then concatenated in this process, and fitted together.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from tamis.stats import Keys
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredRatings:
-    """The ratings of some shards, by the number of each shard; two of these can be added."""
+    """The ratings of some shards, by the numbers of the shards; + unites two of these."""
 
     tables: dict[int, RatingTable]
 
@@ -51,11 +50,14 @@ class GatheredRatings:
 
 
 def _join_ids(parts: list[tuple[Keys, Indices]]) -> tuple[Keys, Indices]:
-    """Return all ids, and the index among them of each rating's id."""
-    keys, places = Keys.of([key for own, _ in parts for key in own])
-    starts = np.cumsum([0, *(len(own) for own, _ in parts)])
+    """Return all distinct ids, and for each rating the index of its id among these.
+
+    `parts` has the ids of each shard, and for each of its ratings the index of the id.
+    """
+    keys, new_indices = Keys.of([key for ids, _ in parts for key in ids])
+    starts = np.cumsum([0, *(len(ids) for ids, _ in parts)])
     return keys, np.concatenate(
-        [places[start:][index] for start, (_, index) in zip(starts[:-1], parts, strict=True)]
+        [new_indices[start:][index] for start, (_, index) in zip(starts[:-1], parts, strict=True)]
     )
 
 

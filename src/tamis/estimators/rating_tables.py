@@ -16,10 +16,10 @@ from tamis.models.factors import Entries, Indices, find_ids
 from tamis.stats import Keys
 
 ROLES = ("user", "item", "rating", "time", "weight")  # the order of columns that have no names
-_EXACT = 2.0**53  # from here on not every whole number is a float
+_EXACT_BELOW = 2.0**53  # float64 represents all whole numbers below this one
 _MAX_RATING = 1e30  # posterior draws of ratings are stored as float32, which overflows at 3e38
 _DAY = np.timedelta64(86_400_000_000, "us")
-_REMEDIES = {  # by role: what is expected, and how to convert to it, for error messages
+_REMEDIES = {  # the end of error messages, by role: what is expected, and how to convert to it
     "rating": "numbers: convert them, e.g. with astype(float)",
     "time": "numbers or dates: parse them, e.g. with pandas.to_datetime",
 }
@@ -30,13 +30,13 @@ _ACCEPTED_INPUTS = "a frame, rows of (user, item, rating), pairs with y, or a sp
 class Columns:
     """The columns of n ratings as they were given, by role."""
 
-    user: Any  # one id per row; an index into `users` where that is set
-    item: Any
+    user: Any  # one id per rating; if `users` is not None, indices into it
+    item: Any  # the same for items
     rating: Any = None
     time: Any = None
     weight: Any = None
-    users: Keys | None = None  # every user of a sparse matrix, 0 to rows - 1; otherwise None
-    items: Keys | None = None
+    users: Keys | None = None  # the ids of all rows of a sparse matrix: 0, 1, 2, …; otherwise None
+    items: Keys | None = None  # those of its columns
 
     def __len__(self) -> int:
         return len(self.user)
@@ -46,18 +46,18 @@ class Columns:
 class Times:
     """The times of n ratings."""
 
-    values: Array  # (n,): numbers as they are, dates in days since 1970
-    dates: bool | None  # whether they were dates, not numbers; None if there are no times
+    values: Array  # (n,): numbers as they were given, dates in days since 1970
+    dates: bool | None  # whether they were given as dates, not numbers; None if there are no times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatingTable:
-    """Ratings to learn, and the ids that they name."""
+    """Ratings to learn, and the ids of their users and items."""
 
     users: Keys
     items: Keys
     entries: Entries
-    dates: bool | None  # whether the times were dates, not numbers; None if there are no times
+    dates: bool | None  # as in `Times`
 
 
 def read_ratings(
@@ -135,7 +135,7 @@ def read_ratings_of_one(
     elif isinstance(ratings, Set):
         if not is_implicit:
             raise TypeError(f"got a set of {what}s, expected ratings of them: a mapping, or pairs")
-        pairs = [(one, 1.0) for one in ratings]
+        pairs = [(id_, 1.0) for id_ in ratings]
     else:
         pairs = ratings
     try:
@@ -158,7 +158,7 @@ def read_ratings_of_one(
 def _read_pairs(frame: Any, what: str, columns: Mapping[str, Any] | None) -> list[tuple[Any, Any]]:
     """Return pairs (id, rating) of a frame with the ratings of one user or item.
 
-    `what` is "user" or "item", whichever the ids are.
+    `what`, "user" or "item", says what the ids are ids of.
     """
     series, names_by_role = _map_columns(frame), dict(columns or {})
     names = list(series)
@@ -179,9 +179,10 @@ def read_columns(
 ) -> Columns:
     """Find the column of each role: user, item, rating, time and weight.
 
-    Every column that `columns` names must exist, except those of the optional roles. A role that it does not
-    name has the column of its own name. If `columns` is None and a frame has no columns called user and item,
-    its first three columns are user, item and rating. Rows without names are in the order of the roles.
+    `columns` maps roles to names of columns. These must exist, except those of the optional roles. A role
+    that it does not name has the column with the name of the role. If `columns` is None and a frame has no
+    columns called user and item, its first three columns are user, item and rating. Rows without names have
+    their values in the order of the roles.
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise TypeError(
@@ -220,7 +221,7 @@ def _read_frame(X: Any, columns: Mapping[str, Any] | None, optional: Sequence[st
 
 
 def _assign_roles(names: list[Any], columns: Mapping[str, Any], optional: Sequence[str]) -> dict[str, Any]:
-    """Return the column of each role as `columns` says; a role that it does not name has its own name."""
+    """Return the name of each role's column, by `columns` or, if it lacks the role, the name of the role."""
     if unknown := [role for role in columns if role not in ROLES]:
         raise ValueError(f"got columns for {unknown[0]!r}, expected some of {', '.join(ROLES)}")
     given = dict(columns)
@@ -236,7 +237,7 @@ def _assign_roles(names: list[Any], columns: Mapping[str, Any], optional: Sequen
 
 
 def _infer_roles(names: list[Any]) -> dict[str, Any]:
-    """Return the column of each role by the roles' names, or else by position."""
+    """Return the name of each role's column: that of the role, or else that of the column at its position."""
     if "user" in names and "item" in names:
         return {role: role for role in ROLES}
     if len(names) < 2:
@@ -262,15 +263,15 @@ def _refuse_misplaced(names: list[Any], roles: Sequence[str]) -> None:
 
 
 def _map_columns(frame: Any) -> dict[Any, Any]:
-    # Not by frame[name], because frame[0] would be a row.
+    # frame[name] would not do, because frame[0] is a row.
     return dict(zip(frame.columns, frame.iter_columns(), strict=True))
 
 
 def _read_series(series: Any) -> Any:
-    kind = series.dtype
-    if kind.is_numeric() or kind.is_temporal():
+    if series.dtype.is_numeric() or series.dtype.is_temporal():
         values = series.to_numpy()
-        return values if values.dtype.kind in "iufM" else series.to_list()
+        if values.dtype.kind in "iufM":
+            return values
     return series.to_list()
 
 
@@ -298,15 +299,12 @@ def _parse_numbers(part: NDArray[Any], role: str) -> Array:
 def _read_rows(rows: list[Any]) -> Columns:
     if not rows:
         return Columns([], [])
-    widths = {
-        len(row) if isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) else -1
-        for row in rows
-    }
-    if -1 in widths:
-        odd = next(row for row in rows if not isinstance(row, Sequence | np.ndarray) or isinstance(row, str))
-        raise ValueError(
-            f"got {odd!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
-        )
+    for row in rows:
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
+            raise ValueError(
+                f"got {row!r} for a row, expected pairs or (user, item, rating): one pair is [(user, item)]"
+            )
+    widths = {len(row) for row in rows}
     if len(widths) != 1:
         raise ValueError(f"got rows of {min(widths)} and of {max(widths)} values, expected one length")
     if not 2 <= min(widths) <= len(ROLES):
@@ -323,7 +321,7 @@ def to_labels(values: Any) -> Any:
     if isinstance(values, np.ndarray):
         if (
             values.dtype.kind == "f"
-            and (np.abs(values) < _EXACT).all()
+            and (np.abs(values) < _EXACT_BELOW).all()
             and (values == np.floor(values)).all()
         ):
             return values.astype(np.int64)
@@ -332,7 +330,7 @@ def to_labels(values: Any) -> Any:
 
 
 def _encode_ids(values: Any, what: str) -> tuple[Keys, Indices]:
-    """Return the distinct ids and each row's index among them; `what` is whose ids these are."""
+    """Return the distinct ids, and each row's index among them; `what` is "user" or "item"."""
     try:
         keys, index = Keys.encode(to_labels(values))
     except TypeError as problem:
@@ -423,7 +421,7 @@ def to_python(value: Any) -> Any:
 
 
 def _multiply_weights(column: Any, sample_weight: object, rows: int) -> Array | None:
-    """Return the product of both kinds of weights; at least 0 and not all 0."""
+    """Return the product of both kinds of weights, of which some must be above 0, and none below."""
     given = [w for each in (column, sample_weight) if (w := read_weights(each, rows)) is not None]
     if not given:
         return None
@@ -434,7 +432,7 @@ def _multiply_weights(column: Any, sample_weight: object, rows: int) -> Array | 
 
 
 def read_times(values: Any, rows: int) -> Times:
-    """Read numbers, dates or datetimes, one per row; a single one is the time of every row."""
+    """Read numbers, dates or datetimes, one per row; a single value is the time of every row."""
     if isinstance(values, date | np.datetime64) or (np.ndim(values) == 0 and not arrays.is_frame(values)):
         values = [values] * rows
     if hasattr(values, "to_list"):

@@ -72,8 +72,8 @@ def read_folds(
 ) -> NDArray[np.int64] | None:
     """Return the fold of each row (n,), or None for "leave-one-out".
 
-    `folds` is the number of folds, or the fold of each row (n,). If it is a number, the folds are stratified
-    by `class_index` (n,), or keep the rows of each of scikit-learn's `groups` (n,) together. With a
+    `folds` is the number of folds, or the fold of each row (n,). If it is a number, each fold has the classes
+    of `class_index` (n,) in equal proportions, or all rows of some of scikit-learn's `groups` (n,). With a
     `random_state`, rows are shuffled.
     """
     if isinstance(folds, str):
@@ -107,6 +107,6 @@ def drop_weightless(
     group = labels.group[kept]
     present = np.zeros(len(labels.keys), dtype=np.bool_)
     present[group[group >= 0]] = True
-    new_index = np.append(np.cumsum(present) - 1, -1)  # the last entry keeps missing labels, which are -1
+    new_index = np.append(np.cumsum(present) - 1, -1)  # a missing label, −1, selects the last entry: −1
     new_labels = Labels(labels.keys.keep(present), new_index[group])
     return new_labels, weights[kept], table.take(np.flatnonzero(kept))

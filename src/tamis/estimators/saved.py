@@ -2,16 +2,17 @@
 
 A file may come from an untrusted source, so `load` accepts nothing that is not declared here.
 
-`tamis.persistence.rules` has the rules. The keys of a rule's dict are names in files. They are kept for the
-sake of older files when the field of the model is renamed; then a comment says what they mean.
+The types of rules are those of `tamis.persistence.rules`. The keys of a rule's dict are names in files. If a
+field of a model is renamed, its name in files remains, for the sake of older files; then a comment says what
+it means.
 
-Strings inside `Numbers`, `KeysOf`, `Integer` and the like name sizes: the first value with a name defines the
-size, and all later ones must agree; only the members of a `SequenceOf` may each have a size of their own.
-Besides sizes of axes (`columns` of the data; `width`, columns and intercept, or rank and offset, together;
-`pairs`, the d(d+1)/2 products of columns; `classes`; `labels`, the first axis of a statistic that is grouped
-by label; `parameters` of a linear model; `users`; `items`; …) there are `bytes`, the length of the file, and
-flags such as `intercept`, whose size is 1 or 0. A model may have as many array elements as its file has
-bytes, and `SPARE_ELEMENTS` more.
+Strings inside `Numbers`, `KeysOf`, `Integer` and similar rules are names of sizes. The first value with a
+name defines the size, and all later ones must have the same size; only the members of a `SequenceOf` may
+differ from each other. The sizes of axes include `columns` of the data; `width`, the number of columns with
+the intercept, or of factors with the offset; `pairs`, the d(d+1)/2 products of columns; `labels`, the first
+axis of a statistic that is grouped by label; and `parameters` of a linear model. Besides, there are `bytes`,
+the length of the file, and flags such as `intercept`, whose size is 1 or 0. A model may have as many array
+elements as its file has bytes, and `SPARE_ELEMENTS` more.
 
 A function `_find_…_fault` describes what is wrong with a value, or returns None. The keys of `conditions` are
 the texts of errors; in a condition, `s` maps the names of sizes to the sizes.
@@ -56,9 +57,9 @@ from tamis.persistence.rules import (
 )
 from tamis.stats import Gram, Joint, Keys, Moments, Tally
 
-_MAX_HARMONICS = 1 << 18  # of all columns together; their sines and cosines take 4 MB per row
-_MAX_KNOTS = 4096  # largest number of knots per column, with the degree: memory grows with the square
-_MAX_CLASSES = 4096  # classes of softmax in a file of up to 4 MB: memory grows with the square
+_MAX_HARMONICS = 1 << 18  # for all columns together; their sines and cosines take 4 MB per row
+_MAX_KNOTS = 4096  # largest sum of a column's knots and the degree; memory grows with its square
+_MAX_CLASSES = 4096  # classes of softmax in a file of up to 4 MB; memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
 _POSITIVE = Real(least=5e-324)
@@ -100,14 +101,12 @@ _NEWTON: dict[str, Rule] = {
     "posterior": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
     # The posterior before rows were removed, and the sums of the removed rows at its mean.
     "before": TupleOf({"mean": _PARAMETERS, "precision": Nullable(_PRECISION)}),
-    "gone": TupleOf(
-        {"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION},
-    ),
+    "gone": TupleOf({"weight": Real(), "loss": Real(), "gradient": _PARAMETERS, "information": _PRECISION}),
     "evidence": _ANY,
     "weight": _POSITIVE,
     "iterations": Integer(),
     "converged": Flag(),
-    "reach": Real(least=0.0, infinite=True),  # the length of the longest row
+    "reach": Real(least=0.0, infinite=True),  # the largest Euclidean norm of a row
     "slack": _ANY,  # upper bound on the distance of the mean from the mode, in standard deviations
     "drift": _ANY,  # largest change of a score since the precision was computed
     # Of the step that removes rows: a bound on its error, and its length, both in standard deviations.
@@ -115,15 +114,15 @@ _NEWTON: dict[str, Rule] = {
     "shift": _ANY,
 }
 _REMOVED = ("before", "gone")
+_WIDTH_CONDITION = {
+    "one column more than the data if there is an intercept": lambda s: (
+        s["width"] == s["columns"] + s["intercept"]
+    )
+}
 
 
 def _find_removal_fault(value: Any, _: Mapping[str, int]) -> str | None:
     return None if ("before" in value) == ("gone" in value) else "has one of before and gone, expected both"
-
-
-def _count_outputs(sizes: Mapping[str, int]) -> int:
-    classes = sizes["classes"]
-    return 1 if classes == 2 else classes - 1
 
 
 _LOGISTIC = Also(
@@ -131,12 +130,10 @@ _LOGISTIC = Also(
         {**_NEWTON, "keys": KeysOf("classes")},
         optional=_REMOVED,
         conditions={
-            "one column more than the data if there is an intercept": lambda s: (
-                s["width"] == s["columns"] + s["intercept"]
-            ),
+            **_WIDTH_CONDITION,
             "two classes or more": lambda s: 2 <= s["classes"] <= max(_MAX_CLASSES, s["bytes"] // 1000),
             "a parameter per column for each of the outputs, one fewer than classes": lambda s: (
-                s["parameters"] == _count_outputs(s) * s["width"]
+                s["parameters"] == (s["classes"] - 1) * s["width"]
             ),
         },
     ),
@@ -154,9 +151,7 @@ _GENERALIZED = Also(
         },
         optional=_REMOVED,
         conditions={
-            "one column more than the data if there is an intercept": lambda s: (
-                s["width"] == s["columns"] + s["intercept"]
-            ),
+            **_WIDTH_CONDITION,
             "a parameter per column": lambda s: s["parameters"] == s["width"],
         },
     ),
@@ -188,7 +183,7 @@ _REGRESSION = DictOf(
                 "alpha": Anything(),
                 "beta": Anything(),
                 "prior": Anything(),
-                "noise_shape": _ANY,  # the prior of the variance of the noise
+                "noise_shape": _ANY,  # a parameter of the prior of the variance of the noise, as the next one
                 "noise_scale": _ANY,
                 "intercept": Flag(),
                 "exact": Flag(),  # whether sums of products are exact
@@ -220,8 +215,9 @@ _PCA = DictOf(
                     "mean": Numbers("f8", "columns"),
                     "directions": Numbers("f8", "components", "columns"),
                     "variances": Numbers("f8", "components", least=0.0),
-                    # The variance of the noise and that of all columns; "freedom": degrees of freedom;
-                    # "error": a bound on the largest singular value of what the components leave of the rows
+                    # "noise" and "total": the variance of the noise and that of all columns together;
+                    # "freedom": degrees of freedom; "error": a bound on the largest singular value of the
+                    # residuals of the rows
                     "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
                     "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
@@ -253,7 +249,7 @@ _FACTORS = DictOf(
             {
                 "rank": Integer(0, "bytes", "rank"),
                 "ridge": Real(least=0.0),
-                # The ridge of offsets; for implicit ratings, the confidence.
+                # the ridge of offsets; for implicit ratings, the confidence
                 "more": Real(least=0.0, infinite=True),
                 "implicit": Flag(),
             }
@@ -264,10 +260,10 @@ _FACTORS = DictOf(
                 "users": Numbers("f8 f4", "draws", "users", "width"),
                 "items": Numbers("f8 f4", "draws", "items", "width"),
                 "bins": Numbers("f8", "bins"),  # the offsets of bins of time, shared by all items
-                "item_bins": Numbers("f8", "items", "bins"),  # the further ones of each item
+                "item_bins": Numbers("f8", "items", "bins"),  # the further offsets of each item
             }
         ),
-        "chain": Nullable(  # of draws: the precision of the noise, and the normal priors of users and items
+        "chain": Nullable(  # for each draw: the precision of the noise, and the priors of users and items
             TupleOf(
                 {
                     "precision": Numbers("f8", "draws", least=5e-324),
@@ -276,7 +272,7 @@ _FACTORS = DictOf(
                 }
             )
         ),
-        "clock": Nullable(  # how times become bins and weights
+        "clock": Nullable(  # parameters by which times become bins and weights
             TupleOf(
                 {
                     "oldest": Real(),
@@ -287,7 +283,7 @@ _FACTORS = DictOf(
                     "end": Nullable(Real()),  # the latest time in a bin; None if that is "newest"
                     "dates": Nullable(Flag()),  # whether times were given as dates
                 },
-                optional=2,  # older files lack the last two
+                optional=2,  # files of older versions lack the last two
             )
         ),
         "range": TupleOf({"low": Real(), "high": Real()}),
@@ -295,10 +291,10 @@ _FACTORS = DictOf(
             {
                 "sweeps": Integer(),
                 "train": Numbers("f8", "sweeps", finite=False),
-                "validation": Nullable(Numbers("f8", "checks", finite=False)),  # at each check
+                "validation": Nullable(Numbers("f8", "checks", finite=False)),
                 "converged": Nullable(Flag()),
             },
-            optional=1,  # older files lack the last one
+            optional=1,  # files of older versions lack the last one
         ),
     },
     conditions={
@@ -373,7 +369,7 @@ def _make_basis_rule(**plan: Rule) -> DictOf:
             "low": Numbers("f8", "columns"),
             "high": Numbers("f8", "columns"),
             "names": Nullable(SequenceOf(list, _NAME, "columns")),
-            "plan": DictOf({**plan, "bias": Flag()}),  # the parameters of the functions
+            "plan": DictOf({**plan, "bias": Flag()}),  # the parameters of the basis functions
         },
         conditions={"at least one column": lambda s: s["columns"] > 0},
     )
@@ -385,9 +381,14 @@ def _find_width_fault(state: Any, _: Mapping[str, int]) -> str | None:
     return None if all(len(c) == len(w) for c, w in pairs) else "has a centre without a width"
 
 
-_FUNCTION_CENTRES = SequenceOf(list, Numbers("f8", "places"), "columns")
-_FUNCTION_WIDTHS = SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns")
-_RADIAL = _make_basis_rule(
+_PER_COLUMN_FUNCTIONS = Also(
+    _make_basis_rule(
+        centres=SequenceOf(list, Numbers("f8", "places"), "columns"),
+        widths=SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns"),
+    ),
+    _find_width_fault,
+)
+_RADIAL_FUNCTIONS = _make_basis_rule(
     centres=Numbers("f8", "places", "columns"), widths=Numbers("f8", "places", "columns", least=5e-324)
 )
 
@@ -415,7 +416,7 @@ def _find_knot_fault(state: Any, _: Mapping[str, int]) -> str | None:
 
 # ── classifiers and mixtures ──
 
-# The largest number of columns without any value: the counts of a statistic lack them.
+# The largest number of columns without any value, which the counts of a statistic do not show.
 _MAX_EMPTY_COLUMNS = 1 << 16
 
 _PER_LABEL = ("labels", "columns")
@@ -460,7 +461,7 @@ def _find_statistic_fault(state: Any, sizes: Mapping[str, int]) -> str | None:
         if part.keys is None or not set(part.keys) <= set(counts.terms):
             return f"has labels of {name} that are not classes, expected those of {CLASSES}"
         can_have_empty_columns |= getattr(part, "terms", None) is not None
-        # No field of a statistic is larger than its last one: the squares, the totals, or the first moments.
+        # The last field of a statistic, which is its largest one, has the squares, totals or first moments.
         sums_per_class += prod(next(reversed(part.parts().values())).shape[1:])
     columns, classes = sizes["columns"], len(counts.terms) + sizes["declared"]
     most_columns = sums_per_class + can_have_empty_columns * _MAX_EMPTY_COLUMNS
@@ -487,12 +488,13 @@ _GENERATIVE = Also(
                 )
             ),
             "temperature": _POSITIVE,  # by which calibration divides log-probabilities
-            "choice": Nullable(  # the shrinkage that `shrinkage="auto"` chose
+            "choice": Nullable(  # the coefficients that `shrinkage="auto"` chose
                 DictOf(
                     {
                         "classes": KeysOf("chosen"),
                         "by_class": Numbers("f8", "chosen", least=0.0),
-                        "others": Numbers("f8", 2, least=0.0),  # of classes learned later; of all together
+                        # those of classes that are learned later, and of all classes together
+                        "others": Numbers("f8", 2, least=0.0),
                     }
                 )
             ),
@@ -563,14 +565,7 @@ TRANSFORMERS = (
             lambda _, s: None if s["order"] * s["columns"] <= _MAX_HARMONICS else "makes too many functions",
         ),
     ),
-    Entry(
-        "GaussianBasis",
-        "tamis.basis",
-        Either(
-            Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
-            _RADIAL,
-        ),
-    ),
+    Entry("GaussianBasis", "tamis.basis", Either(_PER_COLUMN_FUNCTIONS, _RADIAL_FUNCTIONS)),
     Entry("LogCounts", "tamis.text.weights", DictOf(_COLUMN_RULES, conditions=_COLUMN_CONDITIONS)),
     Entry("NaiveBayesWeights", "tamis.text.weights", _make_weights_rule(_COUNTS)),
     Entry(
@@ -586,11 +581,7 @@ TRANSFORMERS = (
             _find_degree_fault,
         ),
     ),
-    Entry(
-        "SigmoidBasis",
-        "tamis.basis",
-        Also(_make_basis_rule(centres=_FUNCTION_CENTRES, widths=_FUNCTION_WIDTHS), _find_width_fault),
-    ),
+    Entry("SigmoidBasis", "tamis.basis", _PER_COLUMN_FUNCTIONS),
     Entry(
         "SplineBasis",
         "tamis.basis",
@@ -617,7 +608,7 @@ TRANSFORMERS = (
 REGISTRY = Registry(
     entries=(*GENERATIVE, *MODELS, *TRANSFORMERS),
     pipeline=Pipeline,
-    parameters={"n_draws": Integer(1, 10**6)},  # it decides how much memory predictions take
+    parameters={"n_draws": Integer(1, 10**6)},  # predictions take memory in proportion to this parameter
 )
 
 
@@ -639,7 +630,8 @@ def load(path: str | Path) -> Any:
 
     A file that holds anything else is refused with a ValueError that names the file. Sizes, types and ranges
     are checked before a model is made, and the arrays of a loaded model have at most as many elements as the
-    file has bytes, and 4 million more. A prediction needs more memory: tables of all classes and columns.
-    The model also has the parameters of the saved one (`get_params`), by which it learns more rows.
+    file has bytes, and 4 million more. A prediction may need more memory, for tables of all classes and
+    columns. The model also has the parameters of the saved one (`get_params`), with which it learns more
+    rows.
     """
     return REGISTRY.load(path)

@@ -1,7 +1,7 @@
 """Fit an estimator (face) to shards, the parts of data in files or on a cluster.
 
-A face that learns in one pass is fitted to each shard separately, where the shard is, and the results
-(`Learned`) are merged. Faces that iterate override `Face.learn_shards`.
+A face that learns in one pass is fitted to each shard separately, by the worker that has the shard, and the
+results (`Learned`) are merged. Faces that iterate override `Face.learn_shards`.
 """
 
 import copy
@@ -30,12 +30,12 @@ from tamis.warning import warn
 F = TypeVar("F")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_ROLES = ("y", "sample_weight")  # arguments of `fit` that are columns of shards
+_ROLES = ("y", "sample_weight")  # arguments of `fit` that are fields of `Request`; the others are in `others`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learned(Generic[F]):
-    """A face fitted to some shards; adding two of them merges the faces, and multiplying decays one."""
+    """A face fitted to some shards; + merges the faces of two, and * multiplies the weight of its rows."""
 
     face: F | None  # None if it learned nothing
     unlabelled: int = 0  # the number of rows that were skipped because their label is missing
@@ -56,7 +56,7 @@ class Learned(Generic[F]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnShard(Generic[F]):
-    """A function that fits a copy of a face to a batch; None for a batch without rows of a weight above 0."""
+    """A function that fits a copy of a face to a batch; it returns None if no row has a weight above 0."""
 
     face: F
     schema: Schema | None = None  # the columns that all shards must have
@@ -66,7 +66,8 @@ class LearnShard(Generic[F]):
         if not has_rows(batch):
             return None
         face: Any = copy.copy(self.face)
-        arguments = {name: value for name, value in _list_targets_and_weights(batch) if value is not None}
+        given = {"y": batch.y, "sample_weight": batch.sample_weight}
+        arguments = {name: value for name, value in given.items() if value is not None}
         skipped = 0
         if self.skip_unlabelled:
             skipped = face.learn_labelled(batch.X, **arguments)
@@ -77,10 +78,6 @@ class LearnShard(Generic[F]):
         if self.schema is not None:
             refuse_drift(face.state_.schema, self.schema)
         return Learned(face, skipped)
-
-
-def _list_targets_and_weights(batch: Batch) -> list[tuple[str, Any]]:
-    return [("y", batch.y), ("sample_weight", batch.sample_weight)]
 
 
 def has_rows(batch: Batch) -> bool:
@@ -128,7 +125,7 @@ def learn_in_one_pass(face: F, shards: BatchShards[Batch], skip_unlabelled: bool
 
 
 def with_shards(method: M) -> M:
-    """Decorate `fit` or `partial_fit`: X may be shards; y and sample_weight then name columns of them."""
+    """Decorate `fit` or `partial_fit`: X may be data in shards; then y and sample_weight name its columns."""
     arguments = signature(method)
     is_fit = method.__name__ == "fit"
 
@@ -166,15 +163,15 @@ def fit(
     engine: Any = None,
     progress: bool = False,
 ) -> Any:
-    """Fit a face, or a model of `tamis.models`, to data of any size, where the data is.
+    """Fit a face, or a model of `tamis.models`, to data that may be larger than memory, or on a cluster.
 
     `data` is a path of Parquet, CSV or Arrow files, a dataset or a reader of Arrow, a relation of DuckDB, a
     table of a database (`tamis.engines.sql`), a memory map, batches (`tamis.engines.Batches`, or an iterator
-    of them), a collection of Dask or a data frame of Spark. `y` and `sample_weight` are the names of columns,
-    or data of the same kind. `columns` names those to learn from; by default all others. `engine` says where
-    the rows are observed: "threads", "sql", a Client of Dask or a SparkSession; by default in threads of this
-    process, or where the data is. A face is fitted in place and returned; for a model, the posterior is
-    returned.
+    of them), an array, data frame or bag of Dask, or a data frame of Spark. `y` and `sample_weight` are the
+    names of columns, or data of the same kind. `columns` are the names of the columns to learn from; by
+    default all others. `engine` says where the rows are observed: "threads", "sql", a Client of Dask or a
+    SparkSession; by default in threads of this process, or by the engine that holds the data. A face is
+    fitted in place and returned; for a model, the posterior is returned.
     """
     name = type(model).__name__ if progress else ""
     shards = open_shards(data, Request(y, sample_weight, columns=columns, engine=engine, progress=name))
@@ -185,8 +182,5 @@ def fit(
 
 def _unwrap_rows(batch: Batch) -> Any:
     """Return the rows alone if the batch has no targets, weights or other arguments; else the batch."""
-    return (
-        batch
-        if batch.others or any(value is not None for _, value in _list_targets_and_weights(batch))
-        else batch.X
-    )
+    has_rows_alone = batch.y is None and batch.sample_weight is None and not batch.others
+    return batch.X if has_rows_alone else batch

@@ -1,8 +1,8 @@
-"""Make the statistic of a generative model, block by block, from sums by label that a database computes.
+"""Make the statistic of a generative model from sums that a database computes for the rows of each label.
 
 For Gaussian, Poisson, Bernoulli and multinomial columns the database computes Σx, Σx² or products. For
-columns of other families it counts distinct values: each value, weighted by its count, is then observed as a
-row in which all other columns are missing.
+columns of other families it counts the rows that have each distinct value. Each value, weighted by its count,
+is then observed as a row in which all other columns are missing.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.sql.database import Column
+from tamis.engines.sql.database import Column, to_array
 from tamis.engines.sql.fixed_point import Bounds
 from tamis.engines.sql.sums import TableSums, ValueCount, take_labels
 from tamis.engines.summing import UnsupportedSumsError
@@ -29,11 +29,11 @@ from tamis.schema import ColumnKind, Schema, describe_poor_category
 from tamis.stats import Exact, Joint, Keys, Labels, Moments, Sums, Tally
 from tamis.tables import Kind, Table
 
-_COUNTED = CategoryColumns | FamilyColumns  # blocks whose columns are counted by value
+_COUNTED = CategoryColumns | FamilyColumns  # blocks for which the database counts rows by value
 _SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns | MultinomialCounts
 
 
-def refuse_unfit(name: str, block: Block[Any, Any]) -> None:
+def refuse_unsupported(name: str, block: Block[Any, Any]) -> None:
     """Raise UnsupportedSumsError for a block whose statistic a database cannot sum."""
     if isinstance(block, GaussianVectors):
         if block.has_matrices and block.exact:
@@ -56,41 +56,42 @@ def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], ro
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Makes the statistic of blocks of columns from sums by label; `missing_label` marks unknown classes."""
+    """Makes the statistic of blocks of columns from sums by label."""
 
     sums: TableSums
     schema: Schema
     blocks: Mapping[str, Block[Any, Any]]
-    missing_label: object
+    missing_label: object  # the label of rows whose class is unknown
 
     def observe(self) -> tuple[Schema, Joint]:
         """Return the schema and the statistic.
 
-        In the schema, columns without values are of kind "unknown", and remarks name poor categories.
+        In the schema, columns without values are of kind "unknown", and remarks name columns of categories
+        that predict little, because nearly every row has a value of its own.
         """
         labels, rows = self.sums.count_labels()
-        read = self._read_labels(labels)
-        counts = np.zeros(len(read.keys), dtype=np.int64)
-        counts[read.group] = rows
+        encoded = self._read_labels(labels)
+        counts = np.zeros(len(encoded.keys), dtype=np.int64)
+        counts[encoded.group] = rows
         number = Exact.from_integers(np.array(counts.sum()))
         parts: dict[str, Sums] = {
-            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=read.keys)
+            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=encoded.keys)
         }
         kinds: list[ColumnKind] = [self.schema.kind(j) for j in range(self.schema.width)]
         remarks: list[tuple[int, str]] = []
         for name, block in self.blocks.items():
-            places = list(range(self.schema.width)) if block.columns is None else list(block.columns)
+            indices = list(range(self.schema.width)) if block.columns is None else list(block.columns)
             if isinstance(block, _COUNTED):
-                counted = self.sums.count_values(places)
-                seen = {value.place for value in counted if value.value is not None}
-                remarks += self._find_remarks(places, counted)
-                parts[name] = self._observe_values(block, places, counted, counts)
+                counted = self.sums.count_values(indices)
+                nonempty = {value.column for value in counted if value.value is not None}
+                remarks += self._find_remarks(indices, counted)
+                parts[name] = self._observe_values(block, indices, counted, counts)
             else:
-                bounds = self.sums.measure(places)
-                seen = {j for j in places if bounds[j].count}
+                bounds = self.sums.measure(indices)
+                nonempty = {j for j in indices if bounds[j].count}
                 self._refuse_values(block, bounds)
-                parts[name] = self._observe_numbers(block, bounds, read.keys)
-            for j in set(places) - seen:
+                parts[name] = self._observe_numbers(block, bounds, encoded.keys)
+            for j in set(indices) - nonempty:
                 kinds[j] = "unknown" if kinds[j] == "number" else kinds[j]
         common = kinds[0] if set(kinds) == {"number"} else tuple(kinds)
         schema = Schema(self.schema.width, common, self.schema.names, None, tuple(sorted(remarks)))
@@ -98,48 +99,48 @@ class ClassSums:
 
     def _read_labels(self, labels: list[Any]) -> Labels:
         """Read labels of the database; raise UnsupportedSumsError if some rows have none."""
-        read = read_labels(labels, len(labels), self.missing_label)
-        if not len(read.keys):
+        encoded = read_labels(labels, len(labels), self.missing_label)
+        if not len(encoded.keys):
             raise ValueError("no row has a label, expected at least one: without labels, use tamis.Mixture")
-        if (read.group < 0).any():
+        if (encoded.group < 0).any():
             raise UnsupportedSumsError("some rows have no label")
-        return read
+        return encoded
 
     def _find_order(self, labels: list[Any], keys: Keys) -> NDArray[np.int64]:
         """Return the index of each key's label among the labels, which are in the order of the database."""
-        read = self._read_labels(labels)
-        if read.keys != keys:
+        encoded = self._read_labels(labels)
+        if encoded.keys != keys:
             raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
-        return np.argsort(read.group)
+        return np.argsort(encoded.group)
 
     # ── sums ──
 
     def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
         """Raise for a column with values that the block's family does not allow."""
         for j, bound in bounds.items():
-            name, least, most = self.sums.columns[j].name, bound.least, bound.most
-            if least is None or most is None:
+            name, low, high = self.sums.columns[j].name, bound.minimum, bound.maximum
+            if low is None or high is None:
                 continue
-            if isinstance(block, PoissonColumns | MultinomialCounts) and least < 0:
+            if isinstance(block, PoissonColumns | MultinomialCounts) and low < 0:
                 raise ValueError(
-                    f"Negative values in data: column {name!r} holds {least:g}, expected counts of at least 0"
+                    f"Negative values in data: column {name!r} holds {low:g}, expected counts of at least 0"
                 )
             if isinstance(block, BernoulliColumns) and block.threshold is None:
-                if least >= 0 and most <= 1 and not bound.has_fractions:
+                if low >= 0 and high <= 1 and not bound.has_fractions:
                     continue
-                shown = f"{least:g}" if least < 0 else f"{most:g}" if most > 1 else "fractions"
+                shown = f"{low:g}" if low < 0 else f"{high:g}" if high > 1 else "fractions"
                 raise ValueError(
                     f"column {name!r} holds {shown}, expected 0 or 1: turn it into flags first, as by x > 0"
                 )
 
     def _observe_numbers(self, block: Block[Any, Any], bounds: Mapping[int, Bounds], keys: Keys) -> Sums:
-        """Return the statistic of a block from sums of its columns, which are those with bounds."""
+        """Return the statistic of a block from sums of its columns; `bounds` has those of each column."""
         is_full = isinstance(block, GaussianVectors) and block.has_matrices
         has_squares = isinstance(block, GaussianColumns | GaussianVectors) and not is_full
         thresholds = {}
         if isinstance(block, BernoulliColumns) and block.threshold is not None:
             thresholds = dict.fromkeys(bounds, float(block.threshold))
-        powers = self.sums.add_powers(bounds, has_squares, thresholds)
+        powers = self.sums.sum_powers(bounds, has_squares, thresholds)
         order = self._find_order(powers.labels, keys)
         rows = Exact.from_integers(np.array(powers.rows, dtype=np.int64)[order])
         first = take_labels(powers.first, order)
@@ -148,7 +149,7 @@ class ClassSums:
             return block.convert_sums(Tally(weight=rows, total=first, keys=keys))
         if is_full:
             refuse_missing(self.sums.columns, bounds, sum(powers.rows))
-            products = self.sums.add_products(list(bounds))
+            products = self.sums.sum_products(list(bounds))
             order = self._find_order(products.labels, keys)
             centre = products.centre[order]
             return Moments.from_centred_products(rows, first, centre, products.products[order], keys)
@@ -163,36 +164,34 @@ class ClassSums:
     # ── distinct values ──
 
     def _observe_values(
-        self, block: Block[Any, Any], places: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
+        self, block: Block[Any, Any], indices: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
     ) -> Sums:
-        """Return the statistic of a block from counts of values; `counts` has the rows of each class."""
-        columns: list[NDArray[Any]] = []
-        for j in places:
-            values = [value.value if value.place == j else None for value in counted]
-            if self.schema.kind(j) in ("number", "integer"):
-                numbers = [np.nan if value is None else float(value) for value in values]
-                columns.append(np.array(numbers, dtype=np.float64))
-            else:
-                columns.append(np.empty(len(counted), dtype=object))
-                columns[-1][:] = values
-        kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in places)
-        names = tuple(self.sums.columns[j].name for j in places)
+        """Return the statistic of a block from counts of values.
+
+        `counts` has the number of rows of each class.
+        """
+        columns = [
+            to_array([value.value if value.column == j else None for value in counted], self.schema.kind(j))
+            for j in indices
+        ]
+        kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in indices)
+        names = tuple(self.sums.columns[j].name for j in indices)
         labels = self._read_labels([value.label for value in counted])
         weights = np.array([value.rows for value in counted], dtype=np.float64)
-        own = block.with_columns(tuple(range(len(places))))
+        own = block.with_columns(tuple(range(len(indices))))
         statistic: Sums = own.observe(
             own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
         )
-        if isinstance(block, CategoryColumns):  # its weight counts each row once, not once per column
+        if isinstance(block, CategoryColumns):  # its weight counts a row once, however many columns it has
             statistic = statistic.with_fields(weight=Exact.from_integers(counts))
         return statistic
 
-    def _find_remarks(self, places: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
+    def _find_remarks(self, indices: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
         """Return what `schema.find_poor_categories` would return for all rows."""
         remarks = []
-        for j in places:
+        for j in indices:
             if self.schema.kind(j) == "category":
-                own = [value for value in counted if value.place == j and value.value is not None]
+                own = [value for value in counted if value.column == j and value.value is not None]
                 distinct, rows = {value.value for value in own}, sum(value.rows for value in own)
                 message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
                 remarks += [] if message is None else [(j, message)]

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request
 from tamis.tables import Kind
@@ -20,12 +23,12 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: its name, its type in the database, and the kind of its values."""
+    """A column of a table."""
 
     name: str
-    type: str
-    kind: Kind | None  # None for a type that no model reads, such as a list
-    bits: int = 53  # of the significand of a float
+    type: str  # the type's name in the database
+    kind: Kind | None  # the kind of its values; None for a type that no model reads, such as a list
+    bits: int = 53  # number of bits of the significand, if its values are floats
 
     @property
     def identifier(self) -> str:
@@ -61,7 +64,7 @@ class SQLTable(ABC):
 
     @contextmanager
     def keep_snapshot(self) -> Iterator[None]:
-        """Let all queries inside see the same rows, where the database can do so."""
+        """Let all queries of the `with` block see the same rows, if the database can do so."""
         yield
 
 
@@ -74,6 +77,15 @@ def quote(name: str) -> str:
     if "\0" in name:
         raise ValueError(f"got the name {name!r}, expected one without a zero byte: rename it")
     return '"' + name.replace('"', '""') + '"'
+
+
+def to_array(values: Sequence[Any], kind: str | None) -> NDArray[Any]:
+    """Convert values of one column to an array, of floats if they are numbers; then None becomes NaN."""
+    if kind in ("number", "integer"):
+        return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def read_first_line(problem: object) -> str:

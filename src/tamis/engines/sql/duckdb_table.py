@@ -10,7 +10,7 @@ from tamis.engines.sql.database import Column, Row, SQLTable, read_first_line
 from tamis.extras import import_package
 from tamis.tables import Kind
 
-_SOURCE = "tamis_rows"  # the relation's name in queries; a view of that name in the database is not changed
+_SOURCE = "tamis_rows"  # the relation's name in queries; a view of the database with this name is unaffected
 _INTEGERS = frozenset(
     f"{sign}{name}" for sign in ("", "U") for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 )
@@ -22,7 +22,7 @@ class DuckDBTable(SQLTable):
     """A relation of DuckDB, which the database sums itself where the model allows it.
 
     `relation` is what `connection.table(name)` and `connection.sql(query)` return. A fit runs several
-    queries, between which its rows must not change.
+    queries, and its rows must not change before the last one has ended.
     """
 
     relation: Any

@@ -2,10 +2,10 @@
 
 SUM of DOUBLE values is rounded and depends on the order of the rows, and a variance computed from such a Σx²
 loses its digits if the mean is large. A finite float is an integer times a power of two. So each value is cut
-into chunks of at most 60 bits, each of which a BIGINT holds, and chunks into slices of 30 bits, so that a
-BIGINT holds the product of two slices. DuckDB and PostgreSQL add BIGINTs exactly, in 128 bits or more.
-Multiplying by a power of two, truncating, and subtracting the truncated part do not round. So the sums are
-those of `tamis.stats`, whatever the order.
+into chunks of at most 60 bits, each of which a BIGINT (a 64-bit integer) holds, and chunks into slices of 30
+bits, so that a BIGINT holds the product of two slices. DuckDB and PostgreSQL add BIGINTs exactly, in 128 bits
+or more. To multiply by a power of two, to truncate, and to subtract the truncated part does not round. So the
+sums are equal to those of `tamis.stats`, in whatever order the rows are added.
 """
 
 import math
@@ -14,55 +14,55 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
 
-SLICE_BITS = 30  # bits of a slice: products have 60, and a BIGINT has 63
-_MAX_BITS = 600  # from the highest to the lowest bit of a column's values, so that no scaled value underflows
-_MAX_EXPONENT = 500  # of values whose squares a float can hold
-_MASK = (1 << SLICE_BITS) - 1
+SLICE_BITS = 30  # bits of a slice; the product of two has 60, and a BIGINT has 63 and a sign
+_SLICE_MASK = (1 << SLICE_BITS) - 1  # a slice of ones
+_MAX_BITS = 600  # from the highest to the lowest bit of a column's values; then no scaled value underflows
+_MAX_EXPONENT = 500  # values below 2**500 have squares that a float can hold
+_LOWEST_EXPONENT = -1074  # the smallest positive float is 2**-1074
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The number and the range of a column's values, which are found before they are summed."""
 
-    count: int  # of values that are not missing
-    least: float | None  # None if there is no value
-    most: float | None
-    nearest: float | None  # the smallest magnitude above zero
+    count: int  # the number of values that are not missing
+    minimum: float | None  # None if there is no value
+    maximum: float | None
+    smallest_magnitude: float | None  # above zero; None if all values are zero
     has_fractions: bool
 
     @property
     def is_finite(self) -> bool:
-        return all(value is None or math.isfinite(value) for value in (self.least, self.most))
+        return all(value is None or math.isfinite(value) for value in (self.minimum, self.maximum))
 
     @property
-    def largest(self) -> float:
-        """The largest magnitude."""
-        return max(abs(self.least or 0), abs(self.most or 0))
+    def largest_magnitude(self) -> float:
+        return max(abs(self.minimum or 0), abs(self.maximum or 0))
 
 
 @dataclass(frozen=True)
 class Slices:
     """How the values of a column are cut: a value is the sum of its chunks, each times 2**exponent."""
 
-    place: int  # of the column in the query, whose alias is v{place}
-    high: int  # |x| < 2**high
-    widths: tuple[int, ...]  # of the chunks, in bits: 60 or 30
-    is_integer: bool = False  # whether all values are whole numbers of at most 30 bits, which need no cutting
+    column: int  # the index of the column; its name in the query is v{column}
+    high: int  # all values are less than 2**high in magnitude
+    widths: tuple[int, ...]  # the number of bits of each chunk, the highest bits first: 60 or 30
+    is_integer: bool = False  # whether all values are whole numbers of at most 30 bits, and need not be cut
 
     @classmethod
-    def of(cls, place: int, bounds: Bounds, bits: int) -> "Slices | None":
-        """Choose the chunks for a column of these bounds; None if its values are too large or too different.
+    def of(cls, column: int, bounds: Bounds, bits: int) -> "Slices | None":
+        """Choose the chunks for a column of these bounds, whose significands have this number of bits.
 
-        `bits` is the number of bits of a significand.
+        None if the values, or the ratios of their magnitudes, are too large.
         """
-        if not bounds.largest or bounds.nearest is None:
-            return cls(place, SLICE_BITS, (SLICE_BITS,), is_integer=True)
-        high = math.frexp(bounds.largest)[1]
-        low = max(math.frexp(bounds.nearest)[1] - bits, -1074)
+        if not bounds.largest_magnitude or bounds.smallest_magnitude is None:
+            return cls(column, SLICE_BITS, (SLICE_BITS,), is_integer=True)
+        high = math.frexp(bounds.largest_magnitude)[1]
+        low = max(math.frexp(bounds.smallest_magnitude)[1] - bits, _LOWEST_EXPONENT)
         if not bounds.has_fractions:
             low = max(low, 0)
             if high <= SLICE_BITS:
-                return cls(place, SLICE_BITS, (SLICE_BITS,), is_integer=True)
+                return cls(column, SLICE_BITS, (SLICE_BITS,), is_integer=True)
         if high > _MAX_EXPONENT or high - low > _MAX_BITS:
             return None
         widths = []
@@ -70,7 +70,7 @@ class Slices:
         while rest > 0:
             widths.append(SLICE_BITS if rest <= SLICE_BITS else 2 * SLICE_BITS)
             rest -= widths[-1]
-        return cls(place, high, tuple(widths))
+        return cls(column, high, tuple(widths))
 
     @cached_property
     def exponents(self) -> list[int]:
@@ -78,12 +78,12 @@ class Slices:
         return [self.high - sum(self.widths[: c + 1]) for c in range(len(self.widths))]
 
     def cut(self, step: int) -> dict[str, str]:
-        """Return the expressions, by alias, of a query that cuts off chunk number `step`.
+        """Return what to select in order to cut off chunk number `step`: SQL expressions by their names.
 
-        Chunk c is a{place}_{c}; t{place}_{c} is the part of the value that is still to be cut. Each step
-        selects from the query of the step before; step 0 selects from the values v{place}.
+        Chunk c is named a{column}_{c}; t{column}_{c} is the part of the value that is still to be cut. Each
+        step selects from the query of the step before; step 0 selects from the values v{column}.
         """
-        j = self.place
+        j = self.column
         if self.is_integer:
             return {f"a{j}_0": f"CAST(v{j} AS BIGINT)" if step == 0 else f"a{j}_0"}
         selected = {f"a{j}_{c}": f"a{j}_{c}" for c in range(min(step, len(self.widths)))}
@@ -96,31 +96,34 @@ class Slices:
         return selected
 
     def slice(self) -> dict[str, str]:
-        """Return the expressions, by alias, of the chunks (for Σx) and of their slices (for products)."""
+        """Return what to select for sums: SQL expressions of the chunks and of their slices by their names.
+
+        The two slices of a{column}_{c} are h{column}_{c}, its high bits, and l{column}_{c}, its low bits.
+        """
         selected = {}
         for c, width in enumerate(self.widths):
-            chunk = f"a{self.place}_{c}"
+            chunk = f"a{self.column}_{c}"
             selected[chunk] = chunk
             if width > SLICE_BITS:
-                selected[f"h{self.place}_{c}"] = f"{chunk} >> {SLICE_BITS}"
-                selected[f"l{self.place}_{c}"] = f"{chunk} & {_MASK}"
+                selected[f"h{self.column}_{c}"] = f"{chunk} >> {SLICE_BITS}"
+                selected[f"l{self.column}_{c}"] = f"{chunk} & {_SLICE_MASK}"
         return selected
 
     @property
     def first_terms(self) -> list[tuple[str, int]]:
-        """The terms of Σx: an expression to sum, and the exponent of two that its sum is multiplied by."""
-        return [(f"a{self.place}_{c}", exponent) for c, exponent in enumerate(self.exponents)]
+        """The terms of Σx: a name to sum, and the exponent of the power of two that multiplies the sum."""
+        return [(f"a{self.column}_{c}", exponent) for c, exponent in enumerate(self.exponents)]
 
     @property
     def second_terms(self) -> list[tuple[str, int]]:
         """The terms of Σx². A float has bits in at most two neighbouring chunks; other products are zero."""
-        slices: list[tuple[int, str, int]] = []  # chunk, alias, exponent
+        slices: list[tuple[int, str, int]] = []  # number of the chunk, name of the slice, exponent
         for c, (width, exponent) in enumerate(zip(self.widths, self.exponents, strict=True)):
             if width > SLICE_BITS:
-                slices.append((c, f"h{self.place}_{c}", exponent + SLICE_BITS))
-                slices.append((c, f"l{self.place}_{c}", exponent))
+                slices.append((c, f"h{self.column}_{c}", exponent + SLICE_BITS))
+                slices.append((c, f"l{self.column}_{c}", exponent))
             else:
-                slices.append((c, f"a{self.place}_{c}", exponent))
+                slices.append((c, f"a{self.column}_{c}", exponent))
         return [
             (f"{left} * {right}", e + f + (left != right))  # (a + b)² has the product of two slices twice
             for (c, left, e), (d, right, f) in combinations_with_replacement(slices, 2)
@@ -142,4 +145,8 @@ def write_float(value: float) -> str:
 
 def add_terms(sums: Sequence[int | None], exponents: Sequence[int], lowest: int) -> int:
     """Return Σ sum * 2**exponent in units of 2**lowest; a sum is None (NULL) if it has no rows."""
-    return sum(int(part) << (e - lowest) for part, e in zip(sums, exponents, strict=True) if part is not None)
+    return sum(
+        int(part) << (exponent - lowest)
+        for part, exponent in zip(sums, exponents, strict=True)
+        if part is not None
+    )

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.sql.database import Column, Row, SQLTable, quote, read_first_line
+from tamis.engines.sql.database import Column, Row, SQLTable, quote, read_first_line, to_array
 from tamis.extras import import_package
 from tamis.tables import Kind, Table
 
-_ROWS = 1 << 15  # rows that are read at a time
+_ROWS_PER_BATCH = 1 << 15  # rows that are read at a time
 _INTEGERS = frozenset(("int2", "int4", "int8", "oid"))
 _NESTED = frozenset(("json", "jsonb", "xml", "record", "tsvector", "point", "box", "polygon", "path"))
 
@@ -26,8 +24,8 @@ class PostgreSQLTable(SQLTable):
     """A table, view or query of PostgreSQL, which the server sums itself where the model allows it.
 
     `connection` is a connection of psycopg, or a text that `psycopg.connect` takes; a connection that is
-    opened here is closed after use. `table` is a name, or a tuple such as ("schema", "table"); a point in a
-    name is part of the name. `query` is a SELECT, given instead of a table.
+    opened here is closed after use. `table` is a name, or a tuple such as ("schema", "table"); "a.b" is the
+    name of one table, with a point in it. `query` is a SELECT, given instead of a table.
     """
 
     fence: ClassVar[str] = " OFFSET 0"
@@ -52,7 +50,10 @@ class PostgreSQLTable(SQLTable):
 
     @contextmanager
     def _connect(self) -> Iterator[Any]:
-        """Yield the connection that was given, else that of the snapshot, else a new one for this use."""
+        """Yield the connection that was given, else that of the snapshot, else a new one.
+
+        A new one is closed at the end of the `with` block.
+        """
         if not isinstance(self.connection, str):
             yield self.connection
             return
@@ -82,7 +83,7 @@ class PostgreSQLTable(SQLTable):
             self._snapshot_connections.append(connection)
             try:
                 with connection.transaction():
-                    if starts_transaction:  # the isolation level of one that the caller began cannot be set
+                    if starts_transaction:  # otherwise the caller began it, and its isolation level is fixed
                         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                     yield
             finally:
@@ -118,15 +119,14 @@ class PostgreSQLTable(SQLTable):
                 columns = dict(
                     zip((column.name for column in selected), zip(*rows, strict=True), strict=True)
                 )
-                values = {role: list(columns[name]) for role, name in request.named_roles.items()}
-                y, weight = values.pop("y", None), values.pop("sample_weight", None)
                 table = _make_table([by_name[name] for name in names], columns, len(rows))
-                yield Batch(table, y, weight, values, number)
+                values = {role: list(columns[name]) for role, name in request.named_roles.items()}
+                yield Batch.from_roles(table, values, number)
 
         return open_batches(Batches(read_batches), Request(progress=request.progress))
 
     def _read(self, query: str) -> Iterator[list[Row]]:
-        """Yield the rows of a query, at most `_ROWS` at a time, through a cursor of the server."""
+        """Yield the rows of a query, which the server sends in groups of at most `_ROWS_PER_BATCH`."""
         with (
             self._connect() as connection,
             self._explain_errors(),
@@ -134,7 +134,7 @@ class PostgreSQLTable(SQLTable):
             connection.cursor(name="tamis_rows") as cursor,
         ):
             cursor.execute(query.encode())
-            while rows := cursor.fetchmany(_ROWS):
+            while rows := cursor.fetchmany(_ROWS_PER_BATCH):
                 yield rows
 
     @contextmanager
@@ -168,13 +168,6 @@ def _find_kind(type_: str) -> Kind | None:
 
 def _make_table(columns: list[Column], values: dict[str, Row], rows: int) -> Table:
     """Make a table of these columns; `values` has the values of each by its name."""
-    arrays: list[Any] = []
-    for column in columns:
-        if column.kind in ("number", "integer"):
-            own = [np.nan if value is None else float(value) for value in values[column.name]]
-            arrays.append(np.array(own, dtype=np.float64))
-        else:
-            arrays.append(np.empty(rows, dtype=object))
-            arrays[-1][:] = values[column.name]
+    arrays = tuple(to_array(values[column.name], column.kind) for column in columns)
     kinds: tuple[Kind, ...] = tuple(column.kind or "category" for column in columns)
-    return Table(tuple(arrays), rows, kinds, tuple(column.name for column in columns))
+    return Table(arrays, rows, kinds, tuple(column.name for column in columns))

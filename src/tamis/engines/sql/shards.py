@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unfit
+from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unsupported
 from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable
 from tamis.engines.sql.sums import TableSums
@@ -25,7 +25,7 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, eq=False)
 class SQLShards:
-    """A table in a database: what it can sum is summed there, everything else is read in batches."""
+    """A table in a database, which sums the rows if it can; otherwise they are read in batches."""
 
     table: SQLTable
     request: Request
@@ -33,7 +33,7 @@ class SQLShards:
     # ── sums ──
 
     def read_schema(self) -> Schema:
-        kinds = tuple(column.kind for column in self._sum_by_label().columns if column.kind is not None)
+        kinds = tuple(column.kind for column in self._make_sums().columns if column.kind is not None)
         return Schema(len(kinds), kinds, tuple(self._names))
 
     def sum_by_class(
@@ -43,9 +43,9 @@ class SQLShards:
         if self._label is None:
             raise ValueError("requires y to be passed, but the target y is None: name the column of labels")
         for name, block in blocks.items():
-            refuse_unfit(name, block)
+            refuse_unsupported(name, block)
         with self.table.keep_snapshot():
-            return ClassSums(self._sum_by_label(), schema, blocks, missing_label).observe()
+            return ClassSums(self._make_sums(), schema, blocks, missing_label).observe()
 
     def sum_products(self) -> tuple[Schema, int, Moments]:
         self._refuse_weights()
@@ -70,12 +70,12 @@ class SQLShards:
 
     def _sum_products(self, columns: tuple[Column, ...]) -> tuple[int, Moments]:
         """Return the number of rows, and the moments of these columns in the form "full"."""
-        sums, places = TableSums(self.table, columns), range(len(columns))
+        sums, indices = TableSums(self.table, columns), range(len(columns))
         with self.table.keep_snapshot():
-            bounds = sums.measure(places)
-            powers = sums.add_powers(bounds, squares=False)
+            bounds = sums.measure(indices)
+            powers = sums.sum_powers(bounds, squares=False)
             refuse_missing(columns, bounds, powers.rows[0])
-            products = sums.add_products(places)
+            products = sums.sum_products(indices)
         return powers.rows[0], Moments.from_centred_products(
             Exact.from_integers(np.array(powers.rows[0])),
             powers.first.reindex(lambda words: words[:, 0]),
@@ -88,7 +88,7 @@ class SQLShards:
             if role != "y":
                 raise UnsupportedSumsError(f"{role} is not summed by a database")
 
-    def _sum_by_label(self) -> TableSums:
+    def _make_sums(self) -> TableSums:
         return TableSums(self.table, self._columns, self._label)
 
     @cached_property
@@ -111,26 +111,22 @@ class SQLShards:
         name = self.request.named_roles.get("y")
         return None if name is None or not self._names else self._by_name[name]
 
-    # ── rows ──
+    # ── rows, which are read in batches and observed in this process ──
 
     @cached_property
     def _batches(self) -> BatchShards[Batch]:
         return self.table.open_rows(self.request)
 
     def total(self, observe: Callable[[Batch], S | None], /) -> S:
-        """Read the rows in batches and observe them in this process."""
         return self._batches.total(observe)
 
     def map(self, transform: Callable[[Batch], Y], /) -> BatchShards[Y]:
-        """Return the batches, to which `transform` is applied whenever they are read."""
         return self._batches.map(transform)
 
     def keep(self) -> BatchShards[Batch]:
-        """Return the batches, which are read again at each pass."""
         return self._batches.keep()
 
     def read_first(self) -> Batch:
-        """Return the first batch."""
         return self._batches.read_first()
 
 

@@ -1,6 +1,6 @@
 """A table of a database → sums by label that the database computes: counts, Σx, Σx² and products.
 
-Each method runs one query, or one per few hundred sums, and no query returns rows of the table.
+Each method runs a query for every few hundred sums. No query returns rows of the table.
 """
 
 import math
@@ -18,9 +18,9 @@ from tamis.engines.sql.fixed_point import SLICE_BITS, Bounds, Slices, add_terms,
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.stats import Exact
 
-_MAX_SUMS = 400  # in one query: PostgreSQL selects at most 1664 columns
-_MAX_SETS = 20  # grouping sets in one query: GROUPING of PostgreSQL takes at most 31 columns
-_MAX_VALUES = 1_000_000  # distinct values, by label, of all columns that are counted by value
+_MAX_SUMS = 400  # sums in one query; a query of PostgreSQL has at most 1664 columns
+_MAX_SETS = 20  # columns in GROUPING SETS of one query; PostgreSQL's GROUPING accepts at most 31
+_MAX_VALUES = 1_000_000  # counts of pairs of a label and a distinct value, for all columns together
 _LARGEST_EXACT = 2**53  # float64 represents all integers up to this one
 _NAN = "CAST('NaN' AS DOUBLE PRECISION)"
 
@@ -30,15 +30,15 @@ class LabelSums:
     """Sums of d columns by label (G, d), for G labels in the order in which the database returned them."""
 
     labels: list[Any]
-    rows: list[int]  # of each label
-    counts: Exact  # values that are not missing
-    first: Exact
-    second: Exact | None = None
+    rows: list[int]  # the number of rows of each label
+    counts: Exact  # the numbers of values that are not missing
+    first: Exact  # Σx
+    second: Exact | None = None  # Σx²
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Products:
-    """Sums of products about a centre, by label; rounded in the last bits."""
+    """Sums of products about a centre, by label; their last bits are rounded."""
 
     labels: list[Any]
     centre: Array  # (G, d)
@@ -48,7 +48,7 @@ class Products:
 class ValueCount(NamedTuple):
     """The number of rows of a label that have a value in a column; the value is None where it is missing."""
 
-    place: int  # the index of the column
+    column: int  # the index of the column
     label: Any
     value: Any
     rows: int
@@ -68,14 +68,14 @@ class TableSums:
     # ── queries ──
 
     def _select(
-        self, places: Sequence[int], thresholds: Mapping[int, float], keep_integers: bool = False
+        self, indices: Sequence[int], thresholds: Mapping[int, float], keep_integers: bool = False
     ) -> str:
         """Write the query that selects the label as g and column number j as v{j}; NaN becomes NULL.
 
-        A column with a threshold becomes 1 where it is above, and 0 elsewhere.
+        A value of a column with a threshold becomes 1 if it is above the threshold, and 0 otherwise.
         """
         selected = [f"{'0' if self.label is None else self.label.identifier} AS g"]
-        for j in places:
+        for j in indices:
             column = self.columns[j]
             is_kept = keep_integers and column.kind == "integer"
             number = column.identifier if is_kept else self._write_number(column)
@@ -97,26 +97,26 @@ class TableSums:
         return f"NULLIF(CAST({column.identifier} AS DOUBLE PRECISION), {_NAN})"
 
     def _nest(self, select: str, step: Mapping[str, str]) -> str:
-        """Write a query that selects g and these expressions, by alias, from the rows of another query."""
+        """Write a query that selects g and these expressions by their names, from the rows of `select`."""
         selected = ", ".join(f"{expression} AS {alias}" for alias, expression in step.items())
         return f"SELECT g, {selected} FROM ({select}{self.table.fence}) AS cut"
 
     # ── what is summed ──
 
-    def measure(self, places: Sequence[int]) -> dict[int, Bounds]:
-        """Find the number and the range of the values in the columns at these places."""
+    def measure(self, indices: Sequence[int]) -> dict[int, Bounds]:
+        """Find the number and the range of the values in the columns with these indices."""
         bounds: dict[int, Bounds] = {}
-        for places_in_query in _split(list(places), _MAX_SUMS // 5):
+        for indices_in_query in _split(list(indices), _MAX_SUMS // 5):  # five results per column
             selected = ["COUNT(*)"]
-            for j in places_in_query:
-                nearest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
+            for j in indices_in_query:
+                smallest = f"MIN(ABS(NULLIF(CAST(v{j} AS DOUBLE PRECISION), 0)))"
                 is_fraction = f"v{j} <> TRUNC(v{j})" if self.columns[j].kind == "number" else "FALSE"
                 fractions = f"MAX(CASE WHEN {is_fraction} THEN 1 END)"
-                selected += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", nearest, fractions]
-            select = self._select(places_in_query, {}, keep_integers=True)
+                selected += [f"COUNT(v{j})", f"MIN(v{j})", f"MAX(v{j})", smallest, fractions]
+            select = self._select(indices_in_query, {}, keep_integers=True)
             (row,) = self.table.run(f"SELECT {', '.join(selected)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
-            for j, values in zip(places_in_query, _split(row[1:], 5), strict=True):
+            for j, values in zip(indices_in_query, _split(row[1:], 5), strict=True):
                 bounds[j] = _read_bounds(self.columns[j], values)
         return bounds
 
@@ -126,13 +126,13 @@ class TableSums:
         refuse_no_rows(len(rows))
         return [row[0] for row in rows], [int(row[1]) for row in rows]
 
-    def add_powers(
+    def sum_powers(
         self, bounds: Mapping[int, Bounds], squares: bool, thresholds: Mapping[int, float] | None = None
     ) -> LabelSums:
         """Sum x, and x² if `squares`, of the columns with these bounds, by label, without rounding.
 
-        A column with a threshold is summed as 1 where it is above, and 0 elsewhere. Raise
-        UnsupportedSumsError if the magnitudes of a column are too large or too different.
+        Thresholds are as in `_select`. Raise UnsupportedSumsError if the magnitudes of a column, or their
+        ratios, are too large.
         """
         flags = thresholds or {}
         cuts = []
@@ -141,23 +141,23 @@ class TableSums:
             cut = Slices.of(j, known, self.columns[j].bits)
             if cut is None:
                 raise UnsupportedSumsError(
-                    f"column {self.columns[j].name!r} holds numbers from {bound.nearest:.3g} to "
-                    f"{bound.largest:.3g}"
+                    f"column {self.columns[j].name!r} holds numbers from {bound.smallest_magnitude:.3g} to "
+                    f"{bound.largest_magnitude:.3g}"
                 )
             cuts.append(cut)
-        parts = [self._add_in_query(part, squares, flags) for part in _pack(cuts, squares)]
-        return _join(parts)
+        parts = [self._sum_in_query(part, squares, flags) for part in _divide_by_sums(cuts, squares)]
+        return _join_columns(parts)
 
-    def _add_in_query(self, cuts: list[Slices], squares: bool, thresholds: Mapping[int, float]) -> LabelSums:
-        """Sum the columns that are cut in these ways, by one query: see `add_powers`."""
-        select = self._select([cut.place for cut in cuts], thresholds)
-        counted = {f"v{cut.place}": f"v{cut.place}" for cut in cuts}
+    def _sum_in_query(self, cuts: list[Slices], squares: bool, thresholds: Mapping[int, float]) -> LabelSums:
+        """Sum the columns that are cut in these ways, by one query: see `sum_powers`."""
+        select = self._select([cut.column for cut in cuts], thresholds)
+        counted = {f"v{cut.column}": f"v{cut.column}" for cut in cuts}
         for step in range(max(len(cut.widths) for cut in cuts)):
             select = self._nest(select, counted | _merge(cut.cut(step) for cut in cuts))
         if squares:
             select = self._nest(select, counted | _merge(cut.slice() for cut in cuts))
         terms = [(cut.first_terms, cut.second_terms if squares else []) for cut in cuts]
-        selected = ["g", "COUNT(*)", *(f"COUNT(v{cut.place})" for cut in cuts)]
+        selected = ["g", "COUNT(*)", *(f"COUNT(v{cut.column})" for cut in cuts)]
         selected += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]
         rows = self.table.run(
             f"SELECT {', '.join(selected)} FROM ({select}{self.table.fence}) AS sliced GROUP BY g"
@@ -165,12 +165,12 @@ class TableSums:
         refuse_no_rows(len(rows))
         return _read_sums(rows, [(_list_exponents(a), _list_exponents(b)) for a, b in terms], squares)
 
-    def count_values(self, places: Sequence[int]) -> list[ValueCount]:
+    def count_values(self, indices: Sequence[int]) -> list[ValueCount]:
         """Count the distinct values of these columns, by label; too many raise UnsupportedSumsError."""
         counted: list[ValueCount] = []
-        for places_in_query in _split(list(places), _MAX_SETS):
-            names = [f"c{j}" for j in places_in_query]
-            columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in places_in_query)
+        for indices_in_query in _split(list(indices), _MAX_SETS):
+            names = [f"c{j}" for j in indices_in_query]
+            columns = ", ".join(f"{self.columns[j].identifier} AS c{j}" for j in indices_in_query)
             label = "0" if self.label is None else self.label.identifier
             sets = ", ".join(f"(g, {name})" for name in names)
             number = f"GROUPING({', '.join(names)})"
@@ -181,29 +181,30 @@ class TableSums:
             refuse_no_rows(len(rows))
             if len(counted) + len(rows) > _MAX_VALUES:
                 raise UnsupportedSumsError(f"the columns hold more than {_MAX_VALUES:,} distinct values")
-            # GROUPING has a bit for each column, 0 where it is grouped by: the last column has the last bit.
+            # GROUPING returns a bit for each column, which is 0 if rows are grouped by this column. The last
+            # column has the lowest bit.
             width = len(names)
             index_of_set = {(1 << width) - 1 - (1 << (width - 1 - k)): k for k in range(width)}
             for number_of_set, g, *values, count in rows:
                 k = index_of_set[number_of_set]
-                counted.append(ValueCount(places_in_query[k], g, _drop_nan(values[k]), int(count)))
+                counted.append(ValueCount(indices_in_query[k], g, _drop_nan(values[k]), int(count)))
         return counted
 
-    def add_products(self, places: Sequence[int]) -> Products:
+    def sum_products(self, indices: Sequence[int]) -> Products:
         """Sum (x − c)(y − d) of each pair of these columns, by label; c and d are near the label's means.
 
-        Each product is computed in float64, rounded to 2**-60 of the largest that the ranges of its columns
-        allow, and then added exactly. So the error does not depend on the order of the rows, and for n rows
-        it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
+        Each product is computed in float64, rounded to 2**-60 of the largest product that the ranges of its
+        columns allow, and then added exactly. So the error does not depend on the order of the rows, and for
+        n rows it is at most 2**-50 + n * 2**-60 of √(Σ(x − c)² Σ(y − d)²).
         """
-        width = len(places)
+        width = len(indices)
         pairs = list(combinations_with_replacement(range(width), 2))
-        select = self._select(places, {})
+        select = self._select(indices, {})
         labels: list[Any] = []
         index: dict[Any, int] = {}
         for number, pairs_in_query in enumerate(_split(pairs, _MAX_SUMS)):
             used = sorted({k for pair in pairs_in_query for k in pair})
-            rows = self.table.run(self._write_products(select, places, used, pairs_in_query))
+            rows = self.table.run(self._write_products(select, indices, used, pairs_in_query))
             if number == 0:
                 refuse_no_rows(len(rows))
                 labels = [row[0] for row in rows]
@@ -220,25 +221,26 @@ class TableSums:
         return Products(labels, centre, products)
 
     def _write_products(
-        self, select: str, places: Sequence[int], used: list[int], pairs: list[tuple[int, int]]
+        self, select: str, indices: Sequence[int], used: list[int], pairs: list[tuple[int, int]]
     ) -> str:
-        """Write the query for the sums of products of `pairs`, which are indices of `places`, as is `used`.
+        """Write the query for sums of products; `used` and the `pairs` refer to elements of `indices`.
 
-        A row has the label, the centres m and the scales s of the columns `used`, and a sum per pair. A value
-        is multiplied by its column's scale, 2**30 divided by the range, before it is multiplied by another.
+        A row has the label, the centres m{k} and the scales s{k} of the columns `used`, and a sum per pair. A
+        value minus its centre is multiplied by its column's scale, which is 2**30 divided by the range, and
+        then by the result for another column.
         """
-        ends = ", ".join(
-            f"LEAST(GREATEST(AVG(v{places[k]}), MIN(v{places[k]})), MAX(v{places[k]})) AS m{k}, "
-            f"CASE WHEN MAX(v{places[k]}) > MIN(v{places[k]}) THEN {write_float(2.0**SLICE_BITS)} / "
-            f"(MAX(v{places[k]}) - MIN(v{places[k]})) ELSE {write_float(0.0)} END AS s{k}"
+        centres = ", ".join(
+            f"LEAST(GREATEST(AVG(v{indices[k]}), MIN(v{indices[k]})), MAX(v{indices[k]})) AS m{k}, "
+            f"CASE WHEN MAX(v{indices[k]}) > MIN(v{indices[k]}) THEN {write_float(2.0**SLICE_BITS)} / "
+            f"(MAX(v{indices[k]}) - MIN(v{indices[k]})) ELSE {write_float(0.0)} END AS s{k}"
             for k in used
         )
-        scaled = ", ".join(f"(v{places[k]} - m{k}) * s{k} AS u{k}, m{k}, s{k}" for k in used)
+        scaled = ", ".join(f"(v{indices[k]} - m{k}) * s{k} AS u{k}, m{k}, s{k}" for k in used)
         known = ", ".join([*(f"MIN(m{k})" for k in used), *(f"MIN(s{k})" for k in used)])
         sums = ", ".join(f"SUM(CAST(u{a} * u{b} AS BIGINT))" for a, b in pairs)
         joined = f"SELECT g, {scaled} FROM numbers JOIN centres ON g = h{self.table.fence}"
         return (
-            f"WITH numbers AS ({select}), centres AS (SELECT g AS h, {ends} FROM numbers GROUP BY g) "
+            f"WITH numbers AS ({select}), centres AS (SELECT g AS h, {centres} FROM numbers GROUP BY g) "
             f"SELECT g, {known}, {sums} FROM ({joined}) AS scaled GROUP BY g"
         )
 
@@ -260,10 +262,10 @@ def refuse_bounds(column: Column, bounds: Bounds) -> None:
         raise ValueError(
             f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
         )
-    if column.kind == "integer" and bounds.largest > _LARGEST_EXACT:
+    if column.kind == "integer" and bounds.largest_magnitude > _LARGEST_EXACT:
         raise ValueError(
-            f"column {column.name!r} holds integers up to {bounds.largest:.3g}, expected integers up to "
-            "2**53, which float64 holds exactly: rescale them, or treat them as categories"
+            f"column {column.name!r} holds integers up to {bounds.largest_magnitude:.3g}, expected integers "
+            "up to 2**53, which float64 holds exactly: rescale them, or treat them as categories"
         )
 
 
@@ -271,9 +273,9 @@ def refuse_bounds(column: Column, bounds: Bounds) -> None:
 
 
 def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], squares: bool) -> LabelSums:
-    """Read rows of label, number of rows, the number of values per column, and the sums of all terms.
+    """Read rows of a label, its number of rows, its number of values per column, and its sums of all terms.
 
-    `exponents` has for each column those of the terms of Σx and those of the terms of Σx².
+    `exponents` has, for each column, the exponents of the terms of Σx and those of the terms of Σx².
     """
     width = len(exponents)
     counts = np.array([row[2 : 2 + width] for row in rows], dtype=np.int64).reshape(len(rows), width)
@@ -295,7 +297,7 @@ def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], sq
     )
 
 
-def _join(parts: list[LabelSums]) -> LabelSums:
+def _join_columns(parts: list[LabelSums]) -> LabelSums:
     """Join the sums of different columns of the same rows to one array per sum."""
     first = parts[0]
     if len(parts) == 1:
@@ -335,12 +337,12 @@ def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
 
 
 def take_labels(sums: Exact, order: NDArray[np.int64]) -> Exact:
-    """Return sums (G, …) of these labels, in this order."""
+    """Return the sums (G, …) of the labels with these indices, in this order."""
     return sums.reindex(lambda words: words[:, order])
 
 
-def _pack(cuts: list[Slices], squares: bool) -> Iterator[list[Slices]]:
-    """Divide the columns into parts with at most `_MAX_SUMS` sums each; no columns make one empty part."""
+def _divide_by_sums(cuts: list[Slices], squares: bool) -> Iterator[list[Slices]]:
+    """Divide the columns into parts with at most `_MAX_SUMS` sums each; yield one empty part for none."""
     part: list[Slices] = []
     size = 0
     for cut in cuts:
@@ -367,14 +369,14 @@ def _list_exponents(terms: list[tuple[str, int]]) -> list[int]:
 
 def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
     count, *numbers, fractions = values
-    least, most, nearest = (_to_number(number) for number in numbers)
-    bounds = Bounds(count, least, most, nearest, bool(fractions))
+    minimum, maximum, smallest = (_to_number(number) for number in numbers)
+    bounds = Bounds(count, minimum, maximum, smallest, bool(fractions))
     refuse_bounds(column, bounds)
     return bounds
 
 
 def _to_number(value: Any) -> float | None:
-    """Convert a number to float, except an integer or None, since integers may be too large for a float."""
+    """Convert a number to float; do not convert integers, which may be too large for a float, and None."""
     return value if value is None or isinstance(value, int) else float(value)
 
 
