@@ -19,17 +19,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 
-from tamis_mail.files import temporary_beside
+from tamis_mail.files import lock_descriptor, temporary_beside
 from tamis_mail.mailbox.folders import is_folder, is_maildir, list_folder
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _FOLDERS = ("tmp", "new", "cur")
 _MODE = 0o700  # permissions of folders that are created
 _BLOCK = 1 << 20
-_MARK = "maildirfolder"  # the empty file by which Maildir++ recognises a subfolder
+_MARK = "maildirfolder"  # the empty file that marks a subfolder in Maildir++ (Maildir with subfolders)
 
 
 def resolve_target(path: str, maildir: str) -> str:
@@ -243,17 +242,11 @@ def _have_same_bytes(one: Path, other: Path) -> bool:
 @contextmanager
 def _lock(folder: str) -> Iterator[bool]:
     """Hold the lock of a folder, which one process at a time has; yield False if there are no such locks."""
-    handle = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl = import_module("fcntl")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            is_locked = True
-        except (ImportError, OSError):
-            is_locked = False
-        yield is_locked
+        yield lock_descriptor(descriptor, wait=True)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def _refuse_unless_writable(folder: Path) -> None:

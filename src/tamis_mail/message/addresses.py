@@ -1,5 +1,7 @@
 """Header fields → addresses in a normal form, and whether the sender failed DMARC.
 
+DMARC (RFC 7489) checks whether a signature or the sending host confirms the domain of From.
+
 The raw fields are parsed, not their decoded text: an encoded word is part of a display name, and may decode
 to text that looks like an address. The normal form of an address is its local part, unquoted and case-folded
 (and in the form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels of other characters
@@ -66,12 +68,12 @@ def read_senders(canonical: bytes) -> Senders:
     """
     fields = _read_header(canonical)
     values = [value for name, value in fields if name == "from"]
-    fields_read = [parse_addresses(value) for value in values[:FROM_FIELDS]]
-    distinct = tuple(dict.fromkeys(address for addresses, _ in fields_read for address in addresses))
+    parsed_fields = [parse_addresses(value) for value in values[:FROM_FIELDS]]
+    distinct = tuple(dict.fromkeys(address for addresses, _ in parsed_fields for address in addresses))
     is_clear = (
         0 < len(values) <= FROM_FIELDS
         and 0 < len(distinct) <= SENDERS
-        and all(is_well_formed for _, is_well_formed in fields_read)
+        and all(is_well_formed for _, is_well_formed in parsed_fields)
         and not _has_unread_from(canonical, len(values))
     )
     return Senders(distinct[:SENDERS], is_clear, _fails_dmarc(fields))
@@ -80,7 +82,7 @@ def read_senders(canonical: bytes) -> Senders:
 def read_recipients(canonical: bytes) -> tuple[str, ...]:
     """Return the addresses in To, Cc and Bcc of a message in canonical form.
 
-    There are none if an Auto-Submitted says that a program wrote the message, as that of an automatic reply.
+    There are none if Auto-Submitted says that a program wrote the message, such as an automatic reply.
 
     >>> read_recipients(b"To: Ann <ann@example.org>, bob@example.org\\nCc: Ann <ANN@example.org>\\n\\n")
     ('ann@example.org', 'bob@example.org')
@@ -330,7 +332,7 @@ class _Reader:
             self._add_address(self._words[start + 1 : end])
 
     def _add_address(self, words: _Words) -> None:
-        """Add the address that these words are; its last at sign outside quotes separates the domain."""
+        """Join words to an address, and add it; the last at sign outside quotes separates the domain."""
         with_at = [index for index, (is_quoted, text) in enumerate(words) if not is_quoted and "@" in text]
         if not with_at:
             self.is_well_formed = False
@@ -340,8 +342,12 @@ class _Reader:
         local_words, rest = [*words[:last], (False, before)], words[last + 1 :]
         local = "".join(text for _, text in local_words)
         domain = after + "".join(text for _, text in rest)
-        form = "".join('""' if is_quoted else text for is_quoted, text in local_words)
-        if not _LOCAL.fullmatch(form) or "=?" in local or any(is_quoted for is_quoted, _ in rest):
+        local_without_strings = "".join('""' if is_quoted else text for is_quoted, text in local_words)
+        if (
+            not _LOCAL.fullmatch(local_without_strings)
+            or "=?" in local
+            or any(is_quoted for is_quoted, _ in rest)
+        ):
             self.is_well_formed = False
         address = normalise_address(local, domain)
         if address is None:

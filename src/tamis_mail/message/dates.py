@@ -136,7 +136,7 @@ def _expand_year(year: int) -> int:
 
 
 def _count_days_since_1970(year: int, month: int, day: int) -> int:
-    """Count the days from 1970-01-01 to a date of the Gregorian calendar."""
+    """Count the days from 1970-01-01, which is day 719,163 of the Gregorian calendar, to a date."""
     years = year - 1  # complete years since the year 1
     days = years * 365 + years // 4 - years // 100 + years // 400 + sum(_MONTH_DAYS[: month - 1]) + day
     is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

@@ -31,7 +31,7 @@ x-yahoo-filtered-bulk x-gm-spam x-gm-phishy x-mras x-mailru-dmarc x-rim-spam* x-
 x-probable-spam*
 """
 
-# Fields that stores, fetchers and mail programs add.
+# Fields that mailboxes, programs that fetch mail (such as fetchmail) and mail programs add.
 STORAGE_FIELDS: Final = """
 status x-status x-uid x-uidl x-keywords x-imap* x-folder x-label x-mozilla* x-account-key x-evolution*
 content-length lines x-gnus* x-vm-* x-kmail* x-sylpheed* x-claws* x-getmail* x-fetchmail* x-offlineimap*
