@@ -22,7 +22,7 @@ from tamis_mail.tokens.headers import find_addresses, remove_addresses
 
 # Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
-_LONG = 2000  # characters of a field that are read
+_FIELD = 2000  # characters of a field that are read
 _REPEATED = 5  # fields of one name that are read
 _LINKS = 300  # links, and as many images, that are read
 _ADDRESS = 300  # characters of a link that are read
@@ -60,6 +60,7 @@ _ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to
 _PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
 # Texts in a page of HTML whose presence is a token.
 _STYLES = ("@media", "@import", "@font-face", "mso-", "xmlns", "<script", "<form")
+# Beginnings of the subjects of answers and of forwarded mail, in several languages.
 _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
 
 _NAME_WORD = re.compile(r"[^\W\d_]{3,30}")
@@ -82,7 +83,7 @@ def read(message: Message, body: Body) -> str:
     for name, value in message.headers[:_FIELDS]:
         values = fields.setdefault(name, [])
         if len(values) < _REPEATED:
-            values.append(value[:_LONG])
+            values.append(value[:_FIELD])
     own, tokens = _describe_sender(fields)
     tokens += _compare_addresses(fields, own)
     tokens += _describe_authentication(fields, own)
@@ -168,7 +169,7 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
 
 
 def _compare_words(words: Sequence[str], name: str) -> str:
-    """Return `like` if a name contains one of the words, or the joined words contain it, else `unlike`."""
+    """Return `like` if one of the words is in a name, or the name is in the joined words, else `unlike`."""
     is_like = any(len(word) > 3 and word in name for word in words)
     return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
 

@@ -13,11 +13,11 @@ or, for programs that support bogofilter,
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
 A field that the message already has under one of these names is not our verdict, so it gets the prefix
-`X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends at the place
-of the block, in a line without a line end, this line gets one, and the block has none. Nothing else is
-changed. The last field of the block is never folded, so that the block ends at the
-end of its line. Lines at the top that begin with a space or tab would continue our last field, so the block
-comes after them. No I/O here.
+`X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends where the
+block begins, in a line without a line end, this line gets one, and the block has none at its end. Nothing
+else is changed. The last field of the block is never folded, so that the block ends with the line of this
+field. Lines at the top that begin with a space or tab would continue the last field of the block, so the
+block comes after them. This module does no I/O.
 """
 
 import re
@@ -80,7 +80,7 @@ def add_verdict(
 
 
 def remove_verdict(raw: bytes) -> bytes:
-    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter in its place, if there is one."""
+    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter where the block would be."""
     start = _find_block_start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")
