@@ -75,10 +75,8 @@ def walk_files(
             yield from _list_maildir(
                 children, display_name if display_name != name else "", report_error, root_folder, leave_out
             )
-            children_to_visit = [
-                e for e in children if subfolders and e.name.startswith(".") and is_folder(e)
-            ]
-            children_to_visit = [e for e in children_to_visit if is_maildir(e.path)]
+            hidden_folders = [e for e in children if e.name.startswith(".") and is_folder(e)]
+            children_to_visit = [e for e in hidden_folders if subfolders and is_maildir(e.path)]
         elif kind == "mh":
             for entry in sorted((e for e in children if _is_number(e.name)), key=lambda e: int(e.name)):
                 yield entry.path, _join(display_name, entry.name), False

@@ -65,16 +65,16 @@ class _Manner:
 
 def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     """Compose the message that arrives at `when`; another `turn` selects other alternatives of the recipe."""
-    bindings = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
-    slots = Slots(dice, recipe.language, when, turn, bindings)
+    values = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
+    slots = Slots(dice, recipe.language, when, turn, values)
     sender_template = recipe.header("From", "{contact}")
     name, _, address = slots.fill(sender_template).rstrip(">").rpartition("<")
     name, address = name.strip(), address.lower()
     first_name = name.split(" ")[0]
-    slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
+    slots.set_values(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
     # A known contact signs with the name in From.
     if sender_template.startswith("{") and sender_template.endswith("}"):
-        slots.bind(first=first_name)
+        slots.set_values(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
     )
@@ -102,7 +102,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     headers = make_arrival_fields(draft, dice, honest=not manner.writer.faulty)
     headers += manner.writer.headers(draft, dice)
     if manner.writer.faulty:
-        headers, part = _spoil(headers, part, subject, dice)
+        headers, part = _add_fault(headers, part, subject, dice)
     head = "\n".join(wire.fold(key, value) for key, value in headers + part.headers)
     raw = head.encode("utf-8", "surrogateescape") + b"\n\n" + part.payload
     return raw.replace(b"\n", b"\r\n") if dice.chance(0.08) else raw
@@ -142,7 +142,7 @@ def _choose_manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
 def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
     """Return the To header (empty if there is none), and the mailbox of delivery.
 
-    The To of a recipe is one of the words below, which name a form of the recipient, or the field itself.
+    The To of a recipe is the field itself, or a word for a form of the recipient, such as "work" or "crowd".
     """
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
     kind = slots.fill(recipe.header("To", default))
@@ -247,7 +247,7 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
+def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
     """Add one of the faults that spam kits make to headers and body.
 
     With probability 3/8, or if the message cannot have the fault that was drawn, add none.

@@ -1,4 +1,6 @@
-"""The programs that write the sample mail, such as phones, webmail, mailing lists, shops and spam kits.
+"""The programs that write the sample mail: of phones, webmail, mailing lists and shops, and spam kits.
+
+A spam kit is a program that sends spam.
 
 A program turns a `Draft` into its headers, in an order of its own, with those that its server adds (Received,
 DKIM-Signature), and has its forms, encodings and boundaries of bodies. The programs are invented; their
@@ -174,7 +176,7 @@ def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_script_headers(draft: Draft, dice: Dice) -> Headers:
-    """Return the headers of a script on a web server that calls mail(): a small club's, or an intruder's."""
+    """Return the headers of a PHP script on a web server, written by its owner or by an intruder."""
     server, user = dice.draw_between(1, 30), dice.draw_between(1001, 1090)
     source = f"by web{server}.{draft.domain} (local, from userid {user})"
     page = dice.pick(("contact.php", "mailer.php", "send.php", "wp-mail.php"))
