@@ -107,18 +107,16 @@ def judge_periods(
     """
     order = np.flatnonzero(np.isfinite(dates))
     order = order[np.argsort(dates[order], kind="stable")]
-    number = min(_PERIODS, len(order) // _MIN_MESSAGES)
-    if number < 2:
+    n_periods = min(_PERIODS, len(order) // _MIN_MESSAGES)
+    if n_periods < 2:
         return []
-    parts = np.array_split(order, number)
+    parts = np.array_split(order, n_periods)
     statistic = corpus.count(parts[0])
     periods: list[Period] = []
     start = len(parts[0])
     for part in parts[1:]:
-        progress(len(periods) / (number - 1))
-        learned = order[:start]
-        log_odds = corpus.log_odds(part, corpus.train(learned, rule, statistic))
-        part_statistic = corpus.count(part)
+        progress(len(periods) / (n_periods - 1))
+        log_odds = corpus.log_odds(part, corpus.train(order[:start], rule, statistic))
         periods.append(
             Period(
                 float(dates[part[0]]),
@@ -127,7 +125,7 @@ def judge_periods(
                 _measure_unknown(corpus, part, statistic.total.value.sum(axis=0) > 0),
             )
         )
-        statistic += part_statistic
+        statistic += corpus.count(part)
         start += len(part)
     return periods
 

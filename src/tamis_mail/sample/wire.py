@@ -24,7 +24,7 @@ class Part:
 
 
 def encode_words(text: str, charset: str, *, base64: bool) -> str:
-    """Encode text as encoded words of at most 72 characters (RFC 2047 allows 75), split between characters."""
+    """Encode text as encoded words of at most 72 characters; RFC 2047 allows 75."""
     if text.isascii():
         return text
     pieces, start = [], 0
