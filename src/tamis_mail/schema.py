@@ -61,7 +61,7 @@ class Integer:
         return type(value) is int and self.low <= value <= self.high
 
     def accepts_digits(self, text: str) -> bool:
-        """Whether the text is such a number in decimal digits, the form of settings."""
+        """Whether the text is such a number in decimal digits, at most 19, the form of settings."""
         return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
 
     def make_fault_condition(self, column: str) -> str:

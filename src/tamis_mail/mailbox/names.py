@@ -35,13 +35,7 @@ _ARCHIVE = _split_words(
 )
 _HAM = _INBOX | _ARCHIVE | {"ham", "saved", "kept", "notspam", "nonspam"}
 _NEITHER = _SENT | _DRAFTS | _TRASH | {"chats"}
-_ROLES = {
-    "sent": _SENT,
-    "drafts": _DRAFTS,
-    "trash": _TRASH,
-    "archive": _ARCHIVE,
-    "inbox": _INBOX,
-}
+_ROLES = {"sent": _SENT, "drafts": _DRAFTS, "trash": _TRASH, "archive": _ARCHIVE, "inbox": _INBOX}
 _NOT = _split_words("not non no nicht kein")
 # Endings of the names of files and folders that are removed; Thunderbird names folders of folders "….sbd".
 _ENDINGS = (".gz", ".bz2", ".xz", ".mbox", ".mbx", ".sbd", ".eml", ".txt")

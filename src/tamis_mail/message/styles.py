@@ -141,19 +141,14 @@ def _apply_declaration_in_edition_2(effect: Effect, name: str, value: str) -> Ef
     if name == "line-height":
         size = _parse_length(value, "em")
         return effect if size is None else effect._replace(is_thin=size <= _TINY)
-    if name in ("left", "top", "margin-left"):
-        size = _parse_length(value)
-        return effect._replace(is_hidden=True) if size is not None and size < _MIN_POSITION else effect
-    if name == "clip":
-        return effect._replace(is_hidden=True) if _compile(_EMPTY_CLIP).match(value) else effect
-    if (
-        name == "color"
-        and value.startswith(("transparent", "rgba", "hsla"))
-        and _compile(_TRANSPARENT).match(value)
-    ):
-        return effect._replace(is_hidden=True)
     if name == "visibility":
         return effect._replace(is_visible=not value.startswith(("hidden", "collapse")))
+    if (
+        (name in ("left", "top", "margin-left") and _is_outside(value))
+        or (name == "clip" and _compile(_EMPTY_CLIP).match(value))
+        or (name == "color" and _compile(_TRANSPARENT).match(value))
+    ):
+        return effect._replace(is_hidden=True)
     return _apply_declaration(effect, name, value)
 
 
@@ -167,26 +162,29 @@ def _clips_everything(style: str) -> bool:
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     """Return the effect after one more declaration, as edition 1 reads it."""
-    if name == "display":
-        return effect._replace(is_hidden=True) if value.startswith("none") else effect
     if name == "visibility":
         return effect._replace(is_visible=value.startswith("visible"))
     if name == "font-size":
         size = _parse_length(value)
         return effect if size is None else effect._replace(is_tiny=size <= _TINY)
-    if name == "opacity":
-        size = _parse_length(value)
-        return effect if size is None or size > 0.1 else effect._replace(is_hidden=True)
-    if name == "mso-hide":  # a property of Microsoft Office
-        return effect._replace(is_hidden=True) if value.startswith("all") else effect
-    if name == "text-indent":
-        size = _parse_length(value)
-        return effect._replace(is_hidden=True) if size is not None and size < _MIN_POSITION else effect
     if name == "color":
         return effect._replace(colour=_parse_colour(value))
     if name in ("background", "background-color"):
         return effect._replace(background=_parse_colour(value))
+    if (
+        (name == "display" and value.startswith("none"))
+        or (name == "opacity" and (size := _parse_length(value)) is not None and size <= 0.1)
+        or (name == "mso-hide" and value.startswith("all"))  # a property of Microsoft Office
+        or (name == "text-indent" and _is_outside(value))
+    ):
+        return effect._replace(is_hidden=True)
     return effect
+
+
+def _is_outside(value: str) -> bool:
+    """Whether a position is outside the page."""
+    position = _parse_length(value)
+    return position is not None and position < _MIN_POSITION
 
 
 def _parse_length(value: str, unit: str = "") -> float | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.stats import Exact, Tally
+from tamis_mail.features import GRAMS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
@@ -24,14 +25,7 @@ from tamis_mail.store.coefficient_arrays import count_units
 from tamis_mail.store.coefficients import UNIT
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.arrays import log_odds, scores, sum_coefficients
-from tamis_mail.verdict.fitting import (
-    HeldOut,
-    Training,
-    can_fit,
-    fit_weights,
-    leave_one_out,
-    training_sample,
-)
+from tamis_mail.verdict.fitting import HeldOut, Training, can_fit, fit_weights, leave_one_out, training_sample
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -93,6 +87,7 @@ class Corpus:
         and with tokens of version 1, nothing is fitted, and they are used as they are.
         """
         statistic = self.count(messages) if statistic is None else statistic
+        # A store fits to the messages whose features it has, in the order of their digests.
         in_order = np.array(sorted(messages.tolist(), key=self.digests.__getitem__), np.intp)
         in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
         is_spam = self.is_spam[in_order]
@@ -114,7 +109,8 @@ class Corpus:
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
         kinds = views(self.keys, self.token_version)
         counts = trained.statistic.total.value.T
-        result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))
+        intercept = rule.intercept * shrinkage(spam.messages[GRAMS], ham.messages[GRAMS], rule)
+        result = np.full(len(messages), intercept)
         places = np.arange(len(messages))
         for part in self._split_to_fit(messages, places):
             rows = self._join_features(messages[part]).astype(np.intp)

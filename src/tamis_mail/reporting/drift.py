@@ -96,10 +96,7 @@ def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChang
 
 
 def judge_periods(
-    corpus: Corpus,
-    dates: NDArray[np.float64],
-    rule: Rule,
-    progress: Callable[[float], None] = lambda _: None,
+    corpus: Corpus, dates: NDArray[np.float64], rule: Rule, progress: Callable[[float], None] = lambda _: None
 ) -> list[Period]:
     """Judge each period but the first by all earlier mail; messages without a date are left out.
 

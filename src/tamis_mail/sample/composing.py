@@ -37,17 +37,7 @@ _CHARSETS = {
     "ko": ("utf-8", "euc-kr"),
 }
 # Time zones of senders by language, in minutes east of Greenwich; 60 for other languages.
-_ZONES = {
-    "el": 120,
-    "tr": 180,
-    "ru": 180,
-    "he": 120,
-    "ar": 180,
-    "hi": 330,
-    "zh": 480,
-    "ja": 540,
-    "ko": 540,
-}
+_ZONES = {"el": 120, "tr": 180, "ru": 180, "he": 120, "ar": 180, "hi": 330, "zh": 480, "ja": 540, "ko": 540}
 _ENGLISH_ZONES = (0, 0, 60, 60, -300)
 _EMPTY_LINES = re.compile(r"\n[ \n]*\n(?! )")  # left by empty choices
 

@@ -165,9 +165,7 @@ def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
     return (
         _make_received_field(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
         *_make_basic_fields(
-            draft,
-            f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>",
-            order="dftms",
+            draft, f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>", order="dftms"
         ),
         ("MIME-Version", "1.0"),
         *((("Auto-Submitted", "auto-generated"),) if dice.chance(0.7) else ()),

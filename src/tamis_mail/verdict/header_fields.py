@@ -54,13 +54,7 @@ _COLUMNS = 76  # maximum length of a line of X-Spam-Evidence
 
 
 def add_verdict(
-    raw: bytes,
-    verdict: Verdict,
-    *,
-    dialect: str,
-    required: float,
-    version: str,
-    newline: bytes | None = None,
+    raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str, newline: bytes | None = None
 ) -> bytes:
     """Add the verdict to a message; `required` is the probability from which a message is spam.
 
