@@ -36,7 +36,7 @@ class Address:
     """A store on a server."""
 
     kind: str  # postgresql or redis
-    url: str  # for the driver, without the parameters below
+    url: str  # for the driver, without the parameters store, site and weight
     store: str  # the name of the store on that server
     site: str  # the name of the store of the whole site, whose counts are added; empty if there is none
     weight: int  # of a message of this store, where one of the site's store has weight 1

@@ -8,7 +8,8 @@ to text that looks like an address. The normal form of an address is its local p
 than ASCII in the ASCII form (`xn--…`).
 
 Mail programs differ in how they read a malformed From. So all addresses that are found outside quoted strings
-and comments are returned, within the limits below, and `is_clear` says whether programs read them alike.
+and comments are returned, up to the limits of this module, and `is_clear` says whether all programs read the
+same addresses.
 """
 
 import re
@@ -207,7 +208,7 @@ class _Reader:
         self._is_after_group = False
 
     def read(self, kind: int, text: str) -> None:
-        """Read the next piece of the field: one of the kinds above, such as _QUOTED, and its text."""
+        """Read the next piece of the field: its kind, such as _QUOTED, and its text."""
         if kind in (_UNCLOSED, _OPEN_COMMENT) or (kind == _WORD and "\\" in text):
             self.is_well_formed = False
         if self._is_after_group and kind != _SPACE and text != ",":
@@ -441,9 +442,9 @@ def split_domain(address: str) -> list[str]:
 def _fails_dmarc(fields: Fields) -> bool:
     """Whether the topmost server that wrote Authentication-Results says dmarc=fail.
 
-    A server may write several such fields, one per check. The topmost is of the user's server, if that writes
-    any. Below it a sender can forge fields of other servers, which are ignored here, or of the user's server,
-    where a failure only harms the sender.
+    A server may write several such fields, one per check. The user's server, if it writes any, writes them at
+    the top; a sender can forge those further down. Fields of other servers are ignored. If a sender forges a
+    failure in the name of the user's server, that harms only the sender.
     """
     topmost: str | None = None
     for value in islice((value for name, value in fields if name == "authentication-results"), _RESULTS):

@@ -1,8 +1,8 @@
 """Header fields → the time when the message arrived, in seconds since 1970, or None.
 
-The first `Received` field is normally that of the recipient's server, written on arrival. `Date` was
-written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
-depends on the message alone, not on the clock or the time zone of this computer.
+The first `Received` field is normally that of the recipient's server, written on arrival. `Date` was written
+by the sender, and may be false, so it is used only where no `Received` field has a date. The result depends
+on the message alone, not on the clock or the time zone of this computer.
 
 A date without a zone, or with an unknown one, is taken as UTC. A date before 1971 comes from a clock that was
 not set, and counts as unreadable. A date in the future is returned as it is.

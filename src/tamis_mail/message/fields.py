@@ -223,10 +223,10 @@ def parameters_of(value: str) -> Fields:
         return []
     parameters = []
     for match in islice(_PARAMETER.finditer(_SPACES.sub(" ", value)), PARAMETERS):
-        name, quoted, plain = match.groups("")
+        name, quoted, unquoted = match.groups("")
         if "\\" in quoted:
             quoted = _unescape(quoted)
-        parameters.append((name.lower(), plain or quoted))
+        parameters.append((name.lower(), unquoted or quoted))
     return parameters
 
 
@@ -237,13 +237,13 @@ def _unescape(quoted: str) -> str:
 
 def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
     """Return a decoded parameter, also one in pieces by RFC 2231 (`name*0*=`); empty if there is none."""
-    plain = [value for key, value in parameters if key == name]
-    if len(plain) > 1:
+    values = [value for key, value in parameters if key == name]
+    if len(values) > 1:
         faults.add("duplicate-parameter")
     star = name + "*"
     pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
     if not pieces:
-        return decode_value(plain[0], faults, words) if plain else ""
+        return decode_value(values[0], faults, words) if values else ""
     charset, data = "", b""
     for index, (number, value) in enumerate(sorted(pieces, key=_read_piece_number)):
         # A percent-encoded piece is decoded as quoted-printable, with = in place of %. The first piece names

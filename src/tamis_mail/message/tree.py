@@ -275,7 +275,8 @@ def _read_parts(reader: _Reader, end: int) -> None:
         depth, is_last = reader.depth_of(line[1])
         if not depth:
             continue
-        reader.close_to(depth + (not is_last), line.start())
+        # A boundary closes the parts within its multipart; the last boundary closes the multipart, too.
+        reader.close_to(depth if is_last else depth + 1, line.start())
         if len(reader.stack) == 1:
             return
         if not is_last:

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import words
 
-_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # innermost first; [PATCH] has no bar and stays
-_SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} are two draws
+_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # the innermost; [PATCH], which has no bar, is no choice
+_SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} get values of their own
 
 # Languages that write a decimal comma, and a point between thousands.
 _COMMA_LANGUAGES = {"de", "fr", "es", "it", "pt", "pl", "ru", "el", "tr", "cs"}

@@ -33,11 +33,11 @@ _NESTED = 3  # depth up to which nested comments are removed
 _BREAKS = 50  # lines with a soft line break of quoted-printable text that are measured
 _LONGEST_LINE = 100  # bytes; a longer line counts as a line of this length
 
-# Below a top-level domain of two letters, these names are not registered domains themselves: co.uk.
+# Under a top-level domain of two letters, these names are not registered domains themselves: co.uk.
 _SECOND_LEVEL_NAMES = """
 ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic nom or org plc sch web
 """
-# Below these domains, each customer of a provider has a domain.
+# Domains of providers in which each customer has a subdomain.
 _SHARED_NAMES = """
 amazonaws.com appspot.com azurewebsites.net blogspot.com br.com cloudfront.net cn.com co.com de.com eu.com
 firebaseapp.com github.io gitlab.io glitch.me googleapis.com gr.com herokuapp.com jpn.com myshopify.com
@@ -213,7 +213,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
 
 
 def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
-    """Return tokens of the recipients, and of whether the subject suits them and is a reply."""
+    """Return tokens of the recipients, and of the subject: whether it names one of them, or is a reply's."""
     recipients = [
         address
         for name in ("to", "cc")

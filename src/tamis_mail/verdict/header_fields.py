@@ -12,7 +12,7 @@ or, for programs that support bogofilter,
 
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
-A field that the message already has under one of these names is not our verdict, so it gets the prefix
+A field that the message already has under one of these names is not this verdict, so it gets the prefix
 `X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends where the
 block begins, in a line without a line end, this line gets one, and the block has none at its end. Nothing
 else is changed. The last field of the block is never folded, so that the block ends with the line of this
@@ -29,16 +29,16 @@ from tamis_mail.verdict.verdict import Evidence, Verdict
 
 DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
-_OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
+_NAMES = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"  # of the fields of the block
 _END_OF_LINE = (
     rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR CR LF (converted three times)
 )
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _LF_OR_CRLF = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
-_SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
-_NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
-_RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
+_SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+:)", re.IGNORECASE)
+_NAME = re.compile(rb"(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+", re.IGNORECASE)
+_RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+:))")
 _LINES = (
     rb"(?:(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
     rb"(?:X-Spam-Evidence:[^\r\n]*+\r?\n(?:\t[^\r\n]*+\r?\n)*+)?X-Spam-Status: [^\r\n]*+"

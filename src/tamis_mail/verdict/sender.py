@@ -136,7 +136,7 @@ def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judge
 
 
 def _add_log_odds(judgement: Judgement, contribution: float, rule: Rule) -> Judgement:
-    """Add to the log-odds of spam; the ratios of the other labels' probabilities stay."""
+    """Add to the log-odds of spam; the ratios of the other labels' probabilities do not change."""
     others = {name: p for name, p in judgement.probabilities.items() if name != SPAM}
     scores = {name: log(p) if p > 0 else _LOWEST for name, p in others.items()}
     return decide(judgement.log_odds + contribution, list(others) or [HAM], scores, rule)
