@@ -4,8 +4,8 @@ DMARC (RFC 7489) checks whether a signature or the sending host confirms the dom
 
 The raw fields are parsed, not their decoded text: an encoded word is part of a display name, and may decode
 to text that looks like an address. The normal form of an address is its local part, unquoted and case-folded
-(and in the form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels of other characters
-than ASCII in the ASCII form (`xn--…`).
+(in the Unicode normalization form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels
+that are not ASCII in their ASCII form (`xn--…`).
 
 Mail programs differ in how they read a malformed From. So all addresses that are found outside quoted strings
 and comments are returned, up to the limits of this module, and `is_clear` says whether all programs read the

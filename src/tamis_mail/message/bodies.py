@@ -145,7 +145,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
 
 
 def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
-    """Remove uuencoded files from a text."""
+    """Remove uuencoded files from a text; uuencode is older than MIME and base64."""
     if b"begin " not in data:
         return data
 

@@ -27,7 +27,8 @@ _REST: Final = 30_000  # characters after the last interpreted tag that edition 
 _MAX_STYLED: Final = 30  # nested elements that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
-# The known elements: their tags stand for nothing (inline), for a line break, or for a space (cell).
+# The known elements: their tags stand for nothing (inline), for a line break, or for a space (cell). Those
+# with a colon are of Microsoft Office. Void elements have no content and no end tag.
 _INLINE_NAMES = """
 a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head
 html i iframe img input ins kbd label link map mark meta nobr noscript o:p object param picture q s samp

@@ -58,7 +58,7 @@ _FREE_DOMAINS = frozenset(_FREE_DOMAIN_NAMES.split())
 _ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to")
 # Fields whose presence is a token.
 _PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
-# Texts in a page of HTML whose presence is a token.
+# Texts in a page of HTML whose presence is a token; those with "mso-" are by Microsoft Office.
 _STYLES = ("@media", "@import", "@font-face", "mso-", "xmlns", "<script", "<form")
 # Beginnings of the subjects of answers and of forwarded mail, in several languages.
 _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
@@ -66,6 +66,7 @@ _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
 _NAME_WORD = re.compile(r"[^\W\d_]{3,30}")
 _SIGNER = re.compile(r"\bd\s?=\s?([\w.\-]{1,200}+)")
 _COMMENT = re.compile(r"\([^()]*+\)|\"[^\"]*+\"")
+# A method of authentication and its result, as Authentication-Results has them (RFC 8601).
 _RESULT = re.compile(r"\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})")
 _HOST_END = re.compile(r"[?#\\]")
 _LOWER_CASE_ESCAPE = re.compile(rb"=(?:[0-9][a-f]|[a-f][0-9a-f])")
