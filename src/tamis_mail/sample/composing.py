@@ -49,7 +49,7 @@ class _Manner:
     writer: Writer
     charset: str
     encoding: str  # Content-Transfer-Encoding of texts
-    base64_words: bool  # whether encoded words are in base64; otherwise they are in quoted-printable
+    base64_words: bool  # whether encoded words have the encoding B (base64); otherwise they have Q
     tricks: tuple[str, ...]  # names of the recipe's option `trick`
 
 

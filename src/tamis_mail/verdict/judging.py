@@ -196,9 +196,9 @@ def _compute_contributions(
     # Most features were learned once or twice, so there are few distinct contributions.
     cache: dict[tuple[int, float, float], float] = {}
     contributions = {}
-    familiar = 0
+    n_known = 0
     for key, (s, h) in counts.items():
-        kind = key & mask
+        kind = key & mask  # the index of the feature's view
         case = (kind, s, h)
         if case not in cache:
             view_rule = rule.views[kind]
@@ -208,8 +208,8 @@ def _compute_contributions(
                 weight = view_rule.weigh(s, h, spams[kind], hams[kind]) - view_rule.centre
             cache[case] = scales[kind] * weight / (sizes[kind] + view_rule.reluctance)
         contributions[key] = cache[case]
-        familiar += s + h > 0 and kind <= HEADERS
-    familiarity = familiar / (familiar + rule.acquaintance)
+        n_known += s + h > 0 and kind <= HEADERS  # of the grams and headers
+    familiarity = n_known / (n_known + rule.acquaintance)
     offsets = (
         scale * view_rule.offset(size)
         for scale, view_rule, size in zip(scales, rule.views, sizes, strict=True)
