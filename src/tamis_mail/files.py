@@ -1,9 +1,10 @@
 """Read files, and replace whole files, safely.
 
-A new file is written under a random name beside its place (mode 600, O_EXCL, so that nothing planted there is
-followed), synced unless the caller says otherwise, and renamed. Until then the writer holds a lock on it,
-where the system has such locks. A killed process loses its lock, so the next writer of the same file
-recognises leftover temporary files and removes them.
+A new file is written under a random name in the folder of the old one, with mode 600 and O_EXCL, so that a
+file or link that somebody else put there is not opened. It is synced to the disk (`os.fsync`) unless the
+caller says otherwise, and renamed. Until then the writer holds a lock on it, where the system has such locks.
+A killed process loses its lock, so the next writer of the same file recognises leftover temporary files and
+removes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-_ENDINGS = ("", "-wal", "-shm", "-journal")  # if the temporary file is a store, SQLite writes these beside it
+# Endings of the names of a temporary file and, if it is a store, of the files that SQLite writes beside it.
+_ENDINGS = ("", "-wal", "-shm", "-journal")
 _SUFFIX = ".tamis-part"  # of the names of temporary files
 _CREATE_FLAGS = (
     os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -59,13 +61,13 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def _open_descriptor(path: str, flags: int) -> int:  # an `opener` of `open`
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     try:
-        refuse_irregular(os.fstat(handle).st_mode, path)
+        refuse_irregular(os.fstat(descriptor).st_mode, path)
     except BaseException:
-        os.close(handle)
+        os.close(descriptor)
         raise
-    return handle
+    return descriptor
 
 
 def refuse_irregular(mode: int, path: str | os.PathLike[str]) -> None:
@@ -109,14 +111,14 @@ def replace_file(path: str | os.PathLike[str], *, sync: bool = True) -> Iterator
 class Temporary:
     """A temporary file under a random name, locked while it is written."""
 
-    def __init__(self, path: Path, handle: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._handle = handle
+        self._descriptor = descriptor
 
     def move_to(self, target: Path, *, sync: bool = True) -> None:
         """Rename the finished file to its target; with `sync`, it is on disk before this returns."""
         if sync:
-            os.fsync(self._handle)
+            os.fsync(self._descriptor)
         self.path.replace(target)
         if sync:
             _sync_folder(target.parent)
@@ -125,7 +127,7 @@ class Temporary:
         """Remove the file unless it was moved, and release the lock."""
         for ending in _ENDINGS:
             _make_path(f"{self.path}{ending}").unlink(missing_ok=True)
-        os.close(self._handle)
+        os.close(self._descriptor)
 
 
 @contextmanager
@@ -146,17 +148,17 @@ def _create_beside(path: Path) -> Temporary:
     """Create a temporary file of a random name in the folder of a path, and lock it."""
     while True:
         temporary_path = path.with_name(f"{_make_prefix(path)}{os.urandom(8).hex()}{_SUFFIX}")
-        handle = os.open(temporary_path, _CREATE_FLAGS, 0o600)
+        descriptor = os.open(temporary_path, _CREATE_FLAGS, 0o600)
         try:
-            _lock(handle, wait=True)
-            # Without a name, the file was removed as a leftover, by another process, before we had the lock.
-            if os.fstat(handle).st_nlink:
-                return Temporary(temporary_path, handle)
+            lock_descriptor(descriptor, wait=True)
+            # A link count of 0: another process removed the file as a leftover before it was locked.
+            if os.fstat(descriptor).st_nlink:
+                return Temporary(temporary_path, descriptor)
         except BaseException:
-            os.close(handle)
+            os.close(descriptor)
             temporary_path.unlink(missing_ok=True)
             raise
-        os.close(handle)
+        os.close(descriptor)
 
 
 def _make_path(name: str) -> Path:
@@ -179,28 +181,31 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _remove_unless_locked(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
     try:
-        if stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle, wait=False):
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and lock_descriptor(descriptor, wait=False):
             for ending in _ENDINGS:
                 _make_path(f"{path}{ending}").unlink(missing_ok=True)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
-def _lock(handle: int, *, wait: bool) -> bool:
-    """Take the lock of a file; return False if another process has it, or if locks are not supported."""
+def lock_descriptor(descriptor: int, *, wait: bool) -> bool:
+    """Lock an open file or folder; return False if another process has the lock, or if there are no locks.
+
+    The lock is released when the descriptor is closed. With `wait`, another process is waited for.
+    """
     try:
         fcntl = import_module("fcntl")
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except (ImportError, OSError):
         return False
     return True
 
 
 def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)

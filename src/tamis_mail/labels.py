@@ -7,8 +7,8 @@ from tamis_mail.records import record
 SPAM, HAM = "spam", "ham"
 UNSURE = "unsure"  # a verdict, never a label
 GUESSED_LABELS = ("spam?", "ham?")  # labels of unlabelled mail whose label was estimated
-# A message with a guessed label has GUESS_UNITS times the weight of a labelled one, divided between both
-# guesses.
+# The weight of a message with a guessed label is divided between both guesses, by their probabilities, in
+# steps of 1 / GUESS_UNITS. Counts are integers, so they have GUESS_UNITS times this weight.
 GUESS_UNITS = 16
 
 
@@ -16,12 +16,12 @@ GUESS_UNITS = 16
 class Label:
     """A label: its messages, their weight, and the weight imported from another filter."""
 
-    id: int  # the column of its counts
+    id: int  # the index of its counts in each row of counts
     name: str
     messages: int  # learned messages that have the label
     weight: int  # of these messages
     lent: int  # weight of the messages that another filter had counted
-    features: int  # the sum of its counts
+    features: int  # the sum of the counts of its features
 
 
 def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
@@ -36,9 +36,10 @@ def count_messages(labels: Iterable[Label]) -> tuple[int, int]:
 
 
 def find_missing(labels: Iterable[Label]) -> str:
-    """Name the mail without which no message is judged by its content; "" if there is spam and other mail.
+    """Name the mail that must be learned before messages can be judged by their content.
 
-    Mail with guessed labels counts.
+    Return "spam", "wanted mail" or "anything" (nothing was learned), or "" if nothing is missing. Mail with
+    guessed labels counts as learned.
     """
     kinds = {label.name in (SPAM, GUESSED_LABELS[0]) for label in labels if label.weight + label.lent}
     if len(kinds) == 2:

@@ -41,8 +41,8 @@ else:
                         options["default"] = value.default
                     attributes[name] = dataclasses.field(**options)
             attributes["__annotations__"] = self._namespace.get("__annotations__", {})
-            twin = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), attributes))
-            owner.__dataclass_fields__ = twin.__dataclass_fields__
+            real_dataclass = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), attributes))
+            owner.__dataclass_fields__ = real_dataclass.__dataclass_fields__
             return owner.__dataclass_fields__
 
     def field(*, default=..., compare=True, repr=True):
@@ -59,8 +59,8 @@ else:
             raise TypeError("a record is frozen and has slots: expected record(frozen=True, slots=True)")
         return _make_record
 
-    def _make_record(body):
-        namespace = dict(vars(body))
+    def _make_record(annotated_class):
+        namespace = dict(vars(annotated_class))
         names = tuple(namespace.get("__annotations__", ()))
         options = {}
         for name in names:
@@ -69,7 +69,9 @@ else:
         attributes = {name: value for name, value in namespace.items() if name not in names}
         for name in ("__dict__", "__weakref__"):
             attributes.pop(name, None)
-        record_class = type(body)(body.__name__, body.__bases__, {**attributes, "__slots__": names})
+        record_class = type(annotated_class)(
+            annotated_class.__name__, annotated_class.__bases__, {**attributes, "__slots__": names}
+        )
         setters = [vars(record_class)[name].__set__ for name in names]
         compared = [name for name in names if options[name].compare]
         shown = [name for name in names if options[name].repr]

@@ -11,7 +11,7 @@ it, backups, exports and imports carry it, and `merge` adds the rows that a stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 from tamis_mail.features import KEY_BITS, VIEWS_OF
@@ -61,7 +61,7 @@ class Integer:
         return type(value) is int and self.low <= value <= self.high
 
     def accepts_digits(self, text: str) -> bool:
-        """Whether the text is such a number in decimal digits, the form of settings."""
+        """Whether the text is such a number in decimal digits, at most 19, the form of settings."""
         return text.isascii() and text.isdigit() and len(text) <= 19 and self.accepts(int(text))
 
     def make_fault_condition(self, column: str) -> str:
@@ -144,7 +144,7 @@ class Boolean:
         return isinstance(value, bool)
 
 
-# A sum of counts. A negative one is damage, which `check` reports with its feature.
+# A sum of counts. A negative one is accepted here: `check` reports the negative count, with its feature.
 _SUM = Integer(-MAX_COUNT, MAX_COUNT)
 _WEIGHT = Integer(0, MAX_COUNT)
 
@@ -214,7 +214,8 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
 # Tables whose rows refer to no other table. Their columns are integers and text; the first is the key.
 LISTS: tuple[str, ...] = ("listed", "sent", "word_list")
 
-# The setting of a replica that holds the position of its rows (`store.replica`): no part of the contents.
+# The setting of a replica that holds the position of its rows (`store.replica`). It does not belong to the
+# contents of the store.
 REPLICA_POSITION = "replica"
 
 _INTEGER_SETTINGS = {
@@ -278,16 +279,12 @@ def find_setting_fault(name: object, value: object) -> str | None:
         return f"the setting {name!r} is {_format_value(value)}, expected {_INTEGER_SETTINGS[name]}"
     if name == "log" and value not in ("on", "off"):
         return f"the setting 'log' is {_format_value(value)}, expected on or off"
-    if name == "rule" and value:  # an empty rule means the default
+    parsers: dict[str, Callable[[str], object]] = {"rule": parse_rule, "weights": parse_weights}
+    if value and name in parsers:  # an empty value means the default
         try:
-            parse_rule(value)
+            parsers[name](value)
         except ValueError as error:
-            return f"the setting 'rule': {error}"
-    if name == "weights" and value:  # empty weights mean the default
-        try:
-            parse_weights(value)
-        except ValueError as error:
-            return f"the setting 'weights': {error}"
+            return f"the setting {name!r}: {error}"
     return None
 
 
@@ -313,6 +310,8 @@ def parse_weights(
         raise ValueError(f"it has {len(text)} characters, expected at most {_MAX_WEIGHTS_LENGTH}")
     words = text.split()
     allowed_views = {len(names) for names in VIEWS_OF.values()} if views is None else {views}
+    # Four numbers do not belong to a view: messages, bits, the intercept and its standard deviation. Each
+    # view has two numbers, or three with its centre.
     views_by_length = {4 + n * count: count for count in allowed_views for n in (2, 3)}
     if len(words) not in views_by_length:
         expected = " or ".join(map(str, sorted(views_by_length)))

@@ -6,8 +6,8 @@ the format of a store: it never changes without `tokens.VERSION`. Version 1 has 
 version 2 has five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines them,
 and is used where there is no core. `tests/mail/features` compares them.
 
-With 45 bits of hash and a hundred million known features of its view, one new token in 350,000 has the number
-of another.
+A new token has the number of a known one with probability 1 / 350,000, if a hundred million features of its
+view are known (and 45 bits are those of the hash, as in version 2).
 """
 
 from collections.abc import Sequence
@@ -65,9 +65,9 @@ def hash_tokens(tokens: Tokens) -> list[int]:
     return list(unpack(f"<{len(packed) // 8}Q", packed))
 
 
-def read_keys(plain: bytes, version: int) -> list[int]:
-    """Compute the features of a message in canonical form, in ascending order."""
-    ((packed, _),) = read_features([plain], version)
+def read_keys(canonical_bytes: bytes, version: int) -> list[int]:
+    """Compute the features of a message, in ascending order."""
+    ((packed, _),) = read_features([canonical_bytes], version)
     return list(unpack(f"<{len(packed) // 8}Q", packed))
 
 
@@ -96,7 +96,7 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     )
     features = []
     for raw, result in zip(messages, by_core, strict=True):
-        # The core leaves some messages to Python: it returns None for one, or the date False.
+        # For a message that Python must read, the core returns None; if only its date, the date is False.
         if result is None or result[1] is False:
             message = import_module("tamis_mail.message.tree").parse(raw)
             packed = pack_features(tokens.read(message, version)) if result is None else result[0]

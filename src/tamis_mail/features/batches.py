@@ -38,7 +38,8 @@ def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
         if not isinstance(date, bool):
             dates.append(date)
             continue
-        # The core leaves some messages to Python: it returns True for one, and False for its date only.
+        # In place of a date, the core returns True for a message that Python must read, and False for one of
+        # which it must read only the date.
         message = import_module("tamis_mail.message.tree").parse(batch.canonical(place))
         if date:
             batch.set_features(place, pack_features(tokens.read(message, tokens.VERSION)))

@@ -1,6 +1,6 @@
 """Hash the tokens of a message to the numbers of its features: the reference for `core/mail/hash.cpp`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from tamis_mail.tokens import VERSION, Tokens
 
@@ -15,7 +15,7 @@ PAIR_DISTANCE = 1  # maximum distance of the words of a pair: experiments/0005-m
 MASK = (1 << 64) - 1
 MULTIPLIER = 0x9E3779B97F4A7C15  # 2**64 / golden ratio
 FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
-# Start values of the hash that differ by view, and by the distance of the words of a pair.
+# Start values of the hash, by view; values that are mixed into the hash of a pair, by the words' distance.
 SALTS = tuple(MULTIPLIER * (2 * view + 1) & MASK for view in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
 SPACE = 32  # bytes from 0 to this one separate tokens
@@ -32,53 +32,38 @@ def hash_tokens(tokens: Tokens) -> set[int]:
     >>> len(numbers), max(numbers) < 2**48
     (9, True)
     """
-    bits = view_bits(tokens.version)
-    numbers = {_number(state, GRAMS, bits) for state in _hash_grams(tokens.head)}
-    for text, view in (
-        (tokens.headers, HEADERS),
-        (tokens.marks, WORDS),
-        (tokens.relations, RELATIONS),
-    ):
-        numbers.update(_number(_state(token, view), view, bits) for token in set(_split(text)))
-    states = {word: _state(word, WORDS) for word in set(_split(tokens.words))}
-    numbers.update(_number(state, WORDS, bits) for state in states.values())
-    numbers.update(
-        _number(_pair(states[left], states[right], distance), PAIRS, bits)
-        for left, right, distance in _pairs(tokens.words)
-    )
-    return numbers
+    return {number for number, _, _ in _list_features(tokens)}
 
 
 def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict[int, str]:
     """Compute the features of a message, each with a readable name; only the `wanted` ones, if given."""
+    return {
+        number: (" … " if distance > 1 else " ").join(map(make_readable, parts))
+        for number, parts, distance in _list_features(tokens)
+        if wanted is None or number in wanted
+    }
+
+
+def _list_features(tokens: Tokens) -> Iterator[tuple[int, tuple[bytes, ...], int]]:
+    """Yield each feature's number, its token or its two words, and the distance of these (0 for a token)."""
     bits = view_bits(tokens.version)
-    names: dict[int, str] = {}
-
-    def add(number: int, *parts: bytes, separator: str = " ") -> None:
-        if wanted is None or number in wanted:
-            names[number] = separator.join(map(make_readable, parts))
-
     for state, gram in _hash_grams(tokens.head).items():
-        add(_number(state, GRAMS, bits), gram)
+        yield _make_number(state, GRAMS, bits), (gram,), 0
     # Each distinct token is hashed once, because a hostile message may repeat one 100,000 times.
-    for token in dict.fromkeys(_split(tokens.headers)):
-        add(_number(_state(token, HEADERS), HEADERS, bits), token)
-    states = {word: _state(word, WORDS) for word in dict.fromkeys(_split(tokens.words))}
-    for token in dict.fromkeys(_split(tokens.marks)):
-        add(_number(_state(token, WORDS), WORDS, bits), token)
-    for token, state in states.items():
-        add(_number(state, WORDS, bits), token)
-    for token in dict.fromkeys(_split(tokens.relations)):
-        add(_number(_state(token, RELATIONS), RELATIONS, bits), token)
-    for left, right, distance in _pairs(tokens.words):
-        number = _number(_pair(states[left], states[right], distance), PAIRS, bits)
-        add(number, left, right, separator=" … " if distance > 1 else " ")
-    return names
+    for text, view in ((tokens.headers, HEADERS), (tokens.marks, WORDS), (tokens.relations, RELATIONS)):
+        for token in dict.fromkeys(_split_tokens(text)):
+            yield _make_number(_hash_token(token, view), view, bits), (token,), 0
+    states = {word: _hash_token(word, WORDS) for word in dict.fromkeys(_split_tokens(tokens.words))}
+    for word, state in states.items():
+        yield _make_number(state, WORDS, bits), (word,), 0
+    for left, right, distance in _list_pairs(tokens.words):
+        state = _hash_pair(states[left], states[right], distance)
+        yield _make_number(state, PAIRS, bits), (left, right), distance
 
 
 def key(token: bytes, view: int, version: int = VERSION) -> int:
     """Compute the number of a token under a view, for a version of the tokens."""
-    return _number(_state(token, view), view, view_bits(version))
+    return _make_number(_hash_token(token, view), view, view_bits(version))
 
 
 def view(number: int, version: int = VERSION) -> int:
@@ -96,7 +81,7 @@ def view_mask(version: int) -> int:
     return (1 << view_bits(version)) - 1
 
 
-def _split(text: bytes) -> list[bytes]:
+def _split_tokens(text: bytes) -> list[bytes]:
     """Return the tokens of a document, which bytes up to SPACE separate."""
     return [token for token in text.translate(_SEPARATORS_TO_SPACE).split(b" ") if token]
 
@@ -107,18 +92,18 @@ def _hash_grams(head: bytes) -> dict[int, bytes]:
     About half of the n-grams are left, which suffices because they overlap.
     """
     grams = {head[start : start + GRAM_SIZE] for start in range(len(head) - GRAM_SIZE + 1)}
-    states = ((_state(gram, GRAMS), gram) for gram in grams)
+    states = ((_hash_token(gram, GRAMS), gram) for gram in grams)
     return {state: gram for state, gram in states if state & 1}
 
 
-def _pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
+def _list_pairs(words: bytes) -> set[tuple[bytes, bytes, int]]:
     """Return the pairs of words of one line with at most PAIR_DISTANCE - 1 words between them.
 
     A pair is its left word, its right word and their distance: 1 for neighbours.
     """
     pairs: set[tuple[bytes, bytes, int]] = set()
     for line in words.split(b"\n"):
-        tokens = _split(line)
+        tokens = _split_tokens(line)
         for distance in range(1, PAIR_DISTANCE + 1):
             pairs.update(zip(tokens, tokens[distance:], [distance] * len(tokens), strict=False))
     return pairs
@@ -130,8 +115,8 @@ def make_readable(token: bytes) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 
 
-def _state(token: bytes, view: int) -> int:
-    """Return the hash state of a token: 64 bits, which `_number` turns into the feature's number."""
+def _hash_token(token: bytes, view: int) -> int:
+    """Return the hash state of a token: 64 bits, which `_make_number` turns into the feature's number."""
     state = SALTS[view] ^ len(token)
     for start in range(0, min(len(token), BLOCK * BLOCKS), BLOCK):
         state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * MULTIPLIER & MASK
@@ -139,12 +124,12 @@ def _state(token: bytes, view: int) -> int:
     return state
 
 
-def _pair(left: int, right: int, distance: int) -> int:
+def _hash_pair(left: int, right: int, distance: int) -> int:
     """Return the hash state of a pair, given those of its words."""
     return ((left ^ DISTANCE_SALTS[distance]) * MULTIPLIER + right) & MASK
 
 
-def _number(state: int, view: int, bits: int) -> int:
+def _make_number(state: int, view: int, bits: int) -> int:
     """Return the number of a feature: the highest bits of the mixed state; the lowest `bits` are its view."""
     state = (state ^ state >> 29) * FINAL_MULTIPLIER & MASK
     return state >> 64 - KEY_BITS + bits << bits | view

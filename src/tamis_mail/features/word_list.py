@@ -1,6 +1,6 @@
-"""The number of a token of an imported word list; it does not depend on the version of our own tokens."""
+"""The number of a token of an imported word list; it is the same for all versions of the filter's tokens."""
 
-from _blake2 import blake2b  # noqa: PLC2701 (hashlib's own; importing hashlib loads OpenSSL, which takes 4 ms)
+from _blake2 import blake2b  # noqa: PLC2701 (importing hashlib loads OpenSSL, which takes 4 ms)
 
 from tamis_mail.features.hashing import KEY_BITS
 

@@ -22,8 +22,8 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "a file packed with zstd",
 }
 _TAR = b"ustar", 257  # the text that identifies a tar archive, and its offset
-# Control characters that text does not have: all but backspace to carriage return, and the shifts and the
-# escape of ISO 2022.
+# Control characters that text does not have: all but those from backspace to carriage return, and the shift
+# and escape characters of ISO 2022 (Japanese, Chinese and Korean text).
 _CONTROLS = bytes({*range(32), 127} - {8, 9, 10, 11, 12, 13, 14, 15, 27})
 _MAX_FRACTION = 0.02  # of these characters in a text; random bytes have 9 %
 _ALWAYS_ACCEPTED = 10  # of these characters, in any text, however short

@@ -1,5 +1,5 @@
 """Find the mailboxes in a tree of folders whose names imply a label, and those whose names do not."""
-# pathlib would cost a cold process 8 ms.
+# Importing pathlib would take 8 ms of a process that judges one message.
 # ruff: noqa: PTH116, PTH120
 
 import os

@@ -19,17 +19,16 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 
-from tamis_mail.files import temporary_beside
+from tamis_mail.files import lock_descriptor, temporary_beside
 from tamis_mail.mailbox.folders import is_folder, is_maildir, list_folder
 from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _FOLDERS = ("tmp", "new", "cur")
 _MODE = 0o700  # permissions of folders that are created
 _BLOCK = 1 << 20
-_MARK = "maildirfolder"  # the empty file by which Maildir++ recognises a subfolder
+_MARK = "maildirfolder"  # the empty file that marks a subfolder in Maildir++ (Maildir with subfolders)
 
 
 def resolve_target(path: str, maildir: str) -> str:
@@ -44,10 +43,7 @@ def resolve_target(path: str, maildir: str) -> str:
 
 
 def refuse_unless_maildir(path: str, kind: str, *, is_read_only: bool = False) -> None:
-    """Raise SourceError for a source that is no Maildir, or whose messages may not be moved.
-
-    With `is_read_only`, nothing will be moved.
-    """
+    """Raise SourceError for a source that is no Maildir or, unless `is_read_only`, cannot be written to."""
     if kind == "maildir":
         for name in ("cur", "new"):
             if not is_read_only and not os.access(f"{path}/{name}", os.W_OK | os.X_OK):
@@ -118,7 +114,7 @@ class MaildirTarget:
         folder = Path(self.path, "new" if source.parent.name == "new" else "cur")
         name = source.name if name is None else name
         with _lock(self.path) as is_locked:
-            target = next(one for one in _candidates(folder, name) if self._find(one) is None)
+            target = next(one for one in _propose_paths(folder, name) if self._find(one) is None)
             try:
                 source.rename(target)
             except OSError as error:
@@ -130,7 +126,7 @@ class MaildirTarget:
 
     def _move_copy(self, source: Path, folder: Path, name: str, *, is_locked: bool) -> Path:
         """Move a message from another file system: copy it, then remove the original."""
-        for target in _candidates(folder, name):
+        for target in _propose_paths(folder, name):
             known = self._find(target)
             if known is None:
                 break
@@ -205,12 +201,12 @@ class MaildirTarget:
         return next((one for one in self._list_messages() if _split_name(one.name)[0] == base), None)
 
 
-def _candidates(folder: Path, name: str) -> Iterator[Path]:
+def _propose_paths(folder: Path, name: str) -> Iterator[Path]:
     """Yield the paths that a message may get, in the order of preference: its own name, then changed ones.
 
     They are the same for each attempt, so that the copy of an interrupted move is recognised.
 
-    >>> [path.name for path in itertools.islice(_candidates(Path("cur"), "17.M1P2.host,S=812:2,S"), 3)]
+    >>> [path.name for path in itertools.islice(_propose_paths(Path("cur"), "17.M1P2.host,S=812:2,S"), 3)]
     ['17.M1P2.host,S=812:2,S', '17.M1P2.host-2,S=812:2,S', '17.M1P2.host-3,S=812:2,S']
     """
     yield folder / name
@@ -243,17 +239,11 @@ def _have_same_bytes(one: Path, other: Path) -> bool:
 @contextmanager
 def _lock(folder: str) -> Iterator[bool]:
     """Hold the lock of a folder, which one process at a time has; yield False if there are no such locks."""
-    handle = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl = import_module("fcntl")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            is_locked = True
-        except (ImportError, OSError):
-            is_locked = False
-        yield is_locked
+        yield lock_descriptor(descriptor, wait=True)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def _refuse_unless_writable(folder: Path) -> None:
@@ -262,7 +252,7 @@ def _refuse_unless_writable(folder: Path) -> None:
 
 
 def _suggest(missing: Path) -> str:
-    """Suggest an existing folder of a similar name."""
+    """Return advice on a path that does not exist; it names an existing folder of a similar name, if any."""
     folder = missing
     while not folder.parent.is_dir():
         folder = folder.parent

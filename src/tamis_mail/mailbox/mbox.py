@@ -119,6 +119,7 @@ class _Window:
             ):
                 end = body + int(value)
                 while len(self._buffer) < end + 2 * _LINE and not self._at_end:
+                    # `_grow` drops the bytes before the message.
                     body -= self._begin
                     value_start -= self._begin
                     end = self._grow(end)

@@ -17,7 +17,7 @@ class RawMessage:
 
     raw: bytes
     name: str  # its origin, printable: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    # Where this message ends in its source, in bytes as `Source.size` counts; in a compressed file, about.
+    # Where this message ends in its source, in bytes as `Source.size` counts; approximate if compressed.
     position: int
     path: str  # of its file; undecodable bytes are surrogates (as `os.fsdecode`); empty if there is no file
 

@@ -2,7 +2,7 @@
 
 Other files are not opened: a FIFO would block for ever, and to open a device can have effects.
 """
-# pathlib would cost a cold process 8 ms.
+# Importing pathlib would take 8 ms of a process that judges one message.
 # ruff: noqa: PTH116
 
 import os
@@ -17,9 +17,11 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 
 _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed file that are read at a time
 _BLOCK = 1 << 20
-# Unpacked bytes per packed byte. Mail has 3, a repeated newsletter 50, zeros 1000: what has more is no mail.
-_RATIO = 200
-_HARMLESS = LARGEST_RAW + (2 << 20)  # unpacked bytes that are allowed at any ratio: they fit into memory
+# Unpacked bytes per packed byte. Mail has about 3, copies of one newsletter 50, zero bytes 1000.
+_MAX_RATIO = 200
+_ALWAYS_ALLOWED = LARGEST_RAW + (
+    2 << 20
+)  # unpacked bytes that are allowed at any ratio: they fit into memory
 _MAX_UNPACKED = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -128,7 +130,7 @@ class _Unpacker:
         "_file",
         "_input",
         "_magic",
-        "_make",
+        "_make_decompressor",
         "bytes_read",
     )
 
@@ -136,15 +138,15 @@ class _Unpacker:
         self._file = file
         self._input = head
         self._magic = magic
-        self._make, self._errors = _FORMATS[magic]()
-        self._decompressor = self._make()
+        self._make_decompressor, self._errors = _FORMATS[magic]()
+        self._decompressor = self._make_decompressor()
         self._bytes_written = 0
         self.bytes_read = len(head)
 
     def read(self, limit: int) -> bytes:
         """Return the next bytes of the text: at least one, except at the end."""
         while True:
-            if self._decompressor.eof and not self._find_next():
+            if self._decompressor.eof and not self._start_next_stream():
                 return b""
             if not self._input and self._decompressor.needs_input:
                 self._input = self._file.read(_CHUNK)
@@ -167,8 +169,11 @@ class _Unpacker:
                 self._refuse_bombs()
                 return text
 
-    def _find_next(self) -> bool:
-        """Whether another compressed stream follows this one; ignore other bytes at the end of the file."""
+    def _start_next_stream(self) -> bool:
+        """Begin to read the compressed stream that follows this one; return False if none follows.
+
+        Other bytes at the end of the file are ignored.
+        """
         rest = self._decompressor.unused_data
         while len(rest) < len(self._magic) and (block := self._file.read(_CHUNK)):
             rest += block
@@ -176,12 +181,13 @@ class _Unpacker:
         if not rest.startswith(self._magic):
             return False
         self._input = rest
-        self._decompressor = self._make()
+        self._decompressor = self._make_decompressor()
         return True
 
     def _refuse_bombs(self) -> None:
+        """Raise SourceError for a decompression bomb, which unpacks to far more bytes than mail does."""
         if self._bytes_written > _MAX_UNPACKED or (
-            self._bytes_written > _HARMLESS and self._bytes_written > _RATIO * self.bytes_read
+            self._bytes_written > _ALWAYS_ALLOWED and self._bytes_written > _MAX_RATIO * self.bytes_read
         ):
             raise SourceError(
                 f"{printable(self._file.path)} unpacks to over {self._bytes_written >> 20} MB from its first "

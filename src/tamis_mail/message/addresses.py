@@ -1,12 +1,15 @@
 """Header fields → addresses in a normal form, and whether the sender failed DMARC.
 
+DMARC (RFC 7489) checks whether a signature or the sending host confirms the domain of From.
+
 The raw fields are parsed, not their decoded text: an encoded word is part of a display name, and may decode
 to text that looks like an address. The normal form of an address is its local part, unquoted and case-folded
-(and in the form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels of other characters
-than ASCII in the ASCII form (`xn--…`).
+(in the Unicode normalization form NFKC if it is not ASCII), `@`, and its domain in lower case, with labels
+that are not ASCII in their ASCII form (`xn--…`).
 
 Mail programs differ in how they read a malformed From. So all addresses that are found outside quoted strings
-and comments are returned, within the limits below, and `is_clear` says whether programs read them alike.
+and comments are returned, up to the limits of this module, and `is_clear` says whether all programs read the
+same addresses.
 """
 
 import re
@@ -66,12 +69,12 @@ def read_senders(canonical: bytes) -> Senders:
     """
     fields = _read_header(canonical)
     values = [value for name, value in fields if name == "from"]
-    fields_read = [parse_addresses(value) for value in values[:FROM_FIELDS]]
-    distinct = tuple(dict.fromkeys(address for addresses, _ in fields_read for address in addresses))
+    parsed_fields = [parse_addresses(value) for value in values[:FROM_FIELDS]]
+    distinct = tuple(dict.fromkeys(address for addresses, _ in parsed_fields for address in addresses))
     is_clear = (
         0 < len(values) <= FROM_FIELDS
         and 0 < len(distinct) <= SENDERS
-        and all(is_well_formed for _, is_well_formed in fields_read)
+        and all(is_well_formed for _, is_well_formed in parsed_fields)
         and not _has_unread_from(canonical, len(values))
     )
     return Senders(distinct[:SENDERS], is_clear, _fails_dmarc(fields))
@@ -80,7 +83,7 @@ def read_senders(canonical: bytes) -> Senders:
 def read_recipients(canonical: bytes) -> tuple[str, ...]:
     """Return the addresses in To, Cc and Bcc of a message in canonical form.
 
-    There are none if an Auto-Submitted says that a program wrote the message, as that of an automatic reply.
+    There are none if Auto-Submitted says that a program wrote the message, such as an automatic reply.
 
     >>> read_recipients(b"To: Ann <ann@example.org>, bob@example.org\\nCc: Ann <ANN@example.org>\\n\\n")
     ('ann@example.org', 'bob@example.org')
@@ -205,7 +208,7 @@ class _Reader:
         self._is_after_group = False
 
     def read(self, kind: int, text: str) -> None:
-        """Read the next piece of the field: one of the kinds above, such as _QUOTED, and its text."""
+        """Read the next piece of the field: its kind, such as _QUOTED, and its text."""
         if kind in (_UNCLOSED, _OPEN_COMMENT) or (kind == _WORD and "\\" in text):
             self.is_well_formed = False
         if self._is_after_group and kind != _SPACE and text != ",":
@@ -330,7 +333,7 @@ class _Reader:
             self._add_address(self._words[start + 1 : end])
 
     def _add_address(self, words: _Words) -> None:
-        """Add the address that these words are; its last at sign outside quotes separates the domain."""
+        """Join words to an address, and add it; the last at sign outside quotes separates the domain."""
         with_at = [index for index, (is_quoted, text) in enumerate(words) if not is_quoted and "@" in text]
         if not with_at:
             self.is_well_formed = False
@@ -340,8 +343,12 @@ class _Reader:
         local_words, rest = [*words[:last], (False, before)], words[last + 1 :]
         local = "".join(text for _, text in local_words)
         domain = after + "".join(text for _, text in rest)
-        form = "".join('""' if is_quoted else text for is_quoted, text in local_words)
-        if not _LOCAL.fullmatch(form) or "=?" in local or any(is_quoted for is_quoted, _ in rest):
+        local_without_strings = "".join('""' if is_quoted else text for is_quoted, text in local_words)
+        if (
+            not _LOCAL.fullmatch(local_without_strings)
+            or "=?" in local
+            or any(is_quoted for is_quoted, _ in rest)
+        ):
             self.is_well_formed = False
         address = normalise_address(local, domain)
         if address is None:
@@ -435,9 +442,9 @@ def split_domain(address: str) -> list[str]:
 def _fails_dmarc(fields: Fields) -> bool:
     """Whether the topmost server that wrote Authentication-Results says dmarc=fail.
 
-    A server may write several such fields, one per check. The topmost is of the user's server, if that writes
-    any. Below it a sender can forge fields of other servers, which are ignored here, or of the user's server,
-    where a failure only harms the sender.
+    A server may write several such fields, one per check. The user's server, if it writes any, writes them at
+    the top; a sender can forge those further down. Fields of other servers are ignored. If a sender forges a
+    failure in the name of the user's server, that harms only the sender.
     """
     topmost: str | None = None
     for value in islice((value for name, value in fields if name == "authentication-results"), _RESULTS):

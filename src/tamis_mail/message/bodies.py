@@ -97,7 +97,11 @@ def size_of(data_length: int, line_ends: int, encoding: str) -> int:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes that are declared as text seem to be binary, such as a picture sent as HTML."""
+    """Whether bytes that are declared as text seem to be binary, such as a picture sent as HTML.
+
+    They are, unless they are UTF-16 or UTF-32, if more than one byte in twelve is a control character, and
+    fewer than half are letters of ASCII or spaces.
+    """
     sample = data[:_SAMPLE]
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
     if (
@@ -141,7 +145,7 @@ def decode_text(data: bytes, charset: str, faults: set[str]) -> str:
 
 
 def remove_uuencoded(data: bytes, faults: set[str]) -> bytes:
-    """Remove uuencoded files from a text."""
+    """Remove uuencoded files from a text; uuencode is older than MIME and base64."""
     if b"begin " not in data:
         return data
 
@@ -193,7 +197,7 @@ def _make_table(codec: str) -> str:
 
 
 def _detect_utf16(sample: bytes) -> str:
-    """Return the codec of UTF-16 if most bytes at odd, or at even, positions are zero; else return ""."""
+    """Return the codec of UTF-16 if over 70 % of the bytes at odd or at even positions are zero; else ""."""
     half = len(sample) // 2
     if half < 4:
         return ""

@@ -1,7 +1,7 @@
-"""The compiled readers of messages. They are None where there is no core, and then Python reads everything.
+"""The compiled readers of messages; both are None where there is no core, and then Python reads all messages.
 
-They read many messages at a time, and without the interpreter's lock, so that threads share the work. Unusual
-messages are left to Python (`tests/mail/message/test_compiled_messages.py` compares both).
+They read many messages at a time, and without the interpreter's lock, so that threads share the work. They
+leave unusual messages to Python. `tests/mail/message/test_compiled_messages.py` compares the two.
 """
 
 from tamis.charsets import ALIASES, CODECS

@@ -1,8 +1,8 @@
 """Header fields → the time when the message arrived, in seconds since 1970, or None.
 
-The first `Received` field is normally that of the recipient's server, written on arrival. `Date` was
-written by the sender, who may lie, so it is used only where no `Received` field has a date. The result
-depends on the message alone, not on the clock or the time zone of this computer.
+The first `Received` field is normally that of the recipient's server, written on arrival. `Date` was written
+by the sender, and may be false, so it is used only where no `Received` field has a date. The result depends
+on the message alone, not on the clock or the time zone of this computer.
 
 A date without a zone, or with an unknown one, is taken as UTC. A date before 1971 comes from a clock that was
 not set, and counts as unreadable. A date in the future is returned as it is.
@@ -136,7 +136,7 @@ def _expand_year(year: int) -> int:
 
 
 def _count_days_since_1970(year: int, month: int, day: int) -> int:
-    """Count the days from 1970-01-01 to a date of the Gregorian calendar."""
+    """Count the days from 1970-01-01, which is day 719,163 of the Gregorian calendar, to a date."""
     years = year - 1  # complete years since the year 1
     days = years * 365 + years // 4 - years // 100 + years // 400 + sum(_MONTH_DAYS[: month - 1]) + day
     is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)

@@ -8,7 +8,7 @@ import re
 
 _FIRST_BYTES = (b"F", b">", b"\n", b"\r", b"\xef")
 _END_OF_LINE = rb"(?>\r\r\n|\r\n|\n|\r)"
-_POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, and some quoted
+_POSTMARK = rb">*+From [^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z)"  # there may be several, some with ">" before
 _ENVELOPE = re.compile(rb"(?:\xef\xbb\xbf|[\r\n]++|" + _POSTMARK + rb")*+")
 
 

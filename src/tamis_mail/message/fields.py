@@ -21,7 +21,6 @@ NAME: Final = 100  # characters of a name that are kept
 PARAMETERS: Final = 100  # parameters of a field that are read
 WORDS: Final = 100  # encoded words of a value that are decoded
 BLOCK_BYTES: Final = 1 << 21  # bytes of a block that are read
-_SMALL = LONGEST  # in a block of fewer characters, no value is too long
 _BAD_LINES = 1000  # lines of a block that are not fields and are skipped; after more, the body begins
 
 _NAME = "[!-9;-~]"
@@ -122,7 +121,7 @@ def _find_end_of_fields(block: str, position: int) -> int:
 
 def _fields_of(block: str, start: int, stop: int, limit: int) -> Fields:
     """Return the first `limit` fields of a well-formed part of a block."""
-    if stop - start < _SMALL:
+    if stop - start < LONGEST:  # no value is too long
         pairs: Iterable[tuple[str, str]] = _FIELD.findall(block, start, stop)[:limit]
     else:
         pairs = (
@@ -224,30 +223,32 @@ def parameters_of(value: str) -> Fields:
         return []
     parameters = []
     for match in islice(_PARAMETER.finditer(_SPACES.sub(" ", value)), PARAMETERS):
-        name, quoted, plain = match.groups("")
+        name, quoted, unquoted = match.groups("")
         if "\\" in quoted:
             quoted = _unescape(quoted)
-        parameters.append((name.lower(), plain or quoted))
+        parameters.append((name.lower(), unquoted or quoted))
     return parameters
 
 
 def _unescape(quoted: str) -> str:
-    """Remove the backslashes before escaped characters, in at most half the time of `re.sub`."""
+    """Remove the backslashes before escaped characters; `re.sub` would take twice the time."""
     return "\\".join([piece.replace("\\", "") for piece in quoted.split("\\\\")])
 
 
 def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int = WORDS) -> str:
     """Return a decoded parameter, also one in pieces by RFC 2231 (`name*0*=`); empty if there is none."""
-    plain = [value for key, value in parameters if key == name]
-    if len(plain) > 1:
+    values = [value for key, value in parameters if key == name]
+    if len(values) > 1:
         faults.add("duplicate-parameter")
     star = name + "*"
     pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
     if not pieces:
-        return decode_value(plain[0], faults, words) if plain else ""
+        return decode_value(values[0], faults, words) if values else ""
     charset, data = "", b""
     for index, (number, value) in enumerate(sorted(pieces, key=_read_piece_number)):
-        if number.endswith("*") or not number:  # percent-encoded; the first piece names the charset
+        # A percent-encoded piece is decoded as quoted-printable, with = in place of %. The first piece names
+        # the charset.
+        if number.endswith("*") or not number:
             if not index:
                 charset, quote, rest = value.partition("'")
                 value = rest.partition("'")[2] if quote else value

@@ -1,4 +1,8 @@
-"""Text → normalised text, in which disguised words have their usual letters, and the tricks of disguise."""
+"""Text → normalised text, in which disguised words have their usual letters, and the tricks of disguise.
+
+NFKC is the normalization form of Unicode that replaces characters by their compatible equivalents, such as
+full-width letters by ordinary ones.
+"""
 
 import re
 from collections.abc import Callable
@@ -18,9 +22,10 @@ _LETTER: Final = (
 # Consecutive combining marks, or other non-ASCII characters that are neither letters, digits nor spaces, that
 # are kept: NFKC takes quadratic time in the number of marks.
 _MAX_MARKS: Final = 20
-# The only letters of Unicode that NFKC turns into marks (tests/mail/message/test_bounds.py checks all).
+# The only letters of Unicode that NFKC turns into combining marks (test_bounds.py checks all letters).
 _LETTERS_TO_MARKS: Final = {0xFF9E: 0x3099, 0xFF9F: 0x309A}
-# The pattern begins with the separator: a search for it is faster, because letters are more frequent.
+# At least five single letters with one separator between them: "v i a g r a". The pattern begins with the
+# separator, because letters are more frequent, and a search for them would be slower.
 _SPACED_OUT = re.compile(r"([ ._*-])(?<=(?<![a-z0-9])[a-z]\1)[a-z]\1[a-z]\1[a-z]\1[a-z](?![a-z0-9])")
 
 
@@ -36,7 +41,7 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
     if text.isascii():
         text = text.lower()
         return text, ("spaced-out",) if _SPACED_OUT.search(text) else ()
-    tools = _tools()
+    tools = _load_unicode_tools()
     tricks: set[str] = set()
     if tools.unusual.search(text):
         text = _remove_disguise(text, tricks)
@@ -51,7 +56,7 @@ def fold_text(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _remove_disguise(text: str, tricks: set[str]) -> str:
     """Remove invisible characters and excess marks; search only for characters that the text has."""
-    tools = _tools()
+    tools = _load_unicode_tools()
     characters = "".join(set(text))
     if tools.invisible.search(characters):
         if tools.soft_hyphen.search(text):
@@ -69,7 +74,7 @@ def _remove_disguise(text: str, tricks: set[str]) -> str:
         characters += "\u3099"
     if any(map(tools.combining, characters)):
         text = tools.marks.sub(r"\1", text)
-    # NFKC would expand this one character to a sentence of eighteen; this is its usual abbreviation.
+    # NFKC would expand this one character, an Arabic formula, to a text of 18 characters.
     return text.replace("\ufdfa", "صلعم")
 
 
@@ -91,7 +96,7 @@ class _UnicodeTools(NamedTuple):
 
 
 @cache
-def _tools() -> _UnicodeTools:
+def _load_unicode_tools() -> _UnicodeTools:
     """Compile the patterns for non-ASCII text on first use: half of all mail is ASCII."""
     from unicodedata import combining, normalize  # noqa: PLC0415 (not loaded for ASCII)
 
@@ -115,7 +120,7 @@ def _tools() -> _UnicodeTools:
 def _replace_look_alikes(match: re.Match[str]) -> str:
     """Replace look-alikes in a word of mixed scripts, unless a letter of it has no Latin look-alike."""
     word = match[0]
-    if word.isascii() or not _tools().mixed_script.search(word):
+    if word.isascii() or not _load_unicode_tools().mixed_script.search(word):
         return word
-    latin = word.translate(_tools().latin)
+    latin = word.translate(_load_unicode_tools().latin)
     return latin if latin.isascii() else word

@@ -35,25 +35,25 @@ else:
     Heading = namedtuple("Heading", ("sender", "subject"))
 
 
-def read_heading(raw: bytes, plain: bytes | None = None) -> Heading:
+def read_heading(raw: bytes, canonical_bytes: bytes | None = None) -> Heading:
     """Return the first From and the first Subject of a message; each is empty if there is none.
 
-    `plain` is the message in canonical form, if the caller has it: making it takes most of the time.
+    A caller that has the canonical bytes gives them, because making them takes most of the time.
 
     >>> read_heading(b"Subject: =?utf-8?q?caf=C3=A9=0AX-Evil:_=1B[31m?=\\nFrom: me@home.example\\n\\nbody")
     Heading(sender='me@home.example', subject='café X-Evil: [31m')
     """
-    (heading,) = read_headings([raw], [canonical(raw) if plain is None else plain])
+    (heading,) = read_headings([raw], [canonical(raw) if canonical_bytes is None else canonical_bytes])
     return heading
 
 
-def read_by_python(raw: bytes, plain: bytes) -> Heading:
-    """Return the same as `read_heading`, without the compiled core; `plain` is the canonical form."""
+def read_by_python(raw: bytes, canonical_bytes: bytes) -> Heading:
+    """Return the same as `read_heading`, without the compiled core."""
     fields = import_module("tamis_mail.message.fields")
     if len(raw) > _HEAD:
-        plain = canonical(raw[:_HEAD])
+        canonical_bytes = canonical(raw[:_HEAD])
     sender = subject = None
-    for name, value in fields.read_fields(plain, 0, len(plain), set())[0]:
+    for name, value in fields.read_fields(canonical_bytes, 0, len(canonical_bytes), set())[0]:
         if sender is None and name == "from":
             sender = value
         elif subject is None and name == "subject":
@@ -63,19 +63,19 @@ def read_by_python(raw: bytes, plain: bytes) -> Heading:
     return Heading(_clean(sender, SENDER), _clean(subject, SUBJECT))
 
 
-def read_headings(messages: Sequence[bytes], plain: Sequence[bytes]) -> list[Heading]:
-    """Return `read_heading` of each message; `plain` has their canonical forms."""
+def read_headings(messages: Sequence[bytes], canonical_messages: Sequence[bytes]) -> list[Heading]:
+    """Return `read_heading` of each message, given also their canonical bytes."""
     if MESSAGE_READER is None:
-        return [read_by_python(*pair) for pair in zip(messages, plain, strict=True)]
-    headings = MESSAGE_READER.read_headings(list(messages), list(plain), CANONICAL_FORM)
+        return [read_by_python(*pair) for pair in zip(messages, canonical_messages, strict=True)]
+    headings = MESSAGE_READER.read_headings(list(messages), list(canonical_messages), CANONICAL_FORM)
     return [
         read_by_python(raw, canonical_bytes) if heading is None else Heading(*heading)
-        for raw, canonical_bytes, heading in zip(messages, plain, headings, strict=True)
+        for raw, canonical_bytes, heading in zip(messages, canonical_messages, headings, strict=True)
     ]
 
 
 def read_batch_headings(messages: Sequence[bytes], batch: MessageBatch) -> list[Heading]:
-    """Return `read_heading` of each message; `batch` is what the core has read of them."""
+    """Return `read_heading` of each message; `batch` has what the core read of these messages."""
     if MESSAGE_READER is None or CANONICAL_FORM is None:
         raise AssertionError("a batch was read without the compiled core")
     headings = MESSAGE_READER.read_batch_headings(list(messages), batch, CANONICAL_FORM)

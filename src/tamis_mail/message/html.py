@@ -27,7 +27,8 @@ _REST: Final = 30_000  # characters after the last interpreted tag that edition 
 _MAX_STYLED: Final = 30  # nested elements that hide text or show it again
 _QUOTED: Final = 20_000  # characters between quotes, so that an unclosed quote does not consume the page
 
-# The known elements: their tags stand for nothing (inline), for a line break, or for a space (cell).
+# The known elements: their tags stand for nothing (inline), for a line break, or for a space (cell). Those
+# with a colon are of Microsoft Office. Void elements have no content and no end tag.
 _INLINE_NAMES = """
 a abbr acronym area audio b base bdi bdo big blink body cite code data del dfn em embed font frame head
 html i iframe img input ins kbd label link map mark meta nobr noscript o:p object param picture q s samp
@@ -71,12 +72,12 @@ _NOTHING, _BREAKS, _SPACES, _HAS_ADDRESS, _UNKNOWN = range(5)
 
 class _Patterns(NamedTuple):
     tag: re.Pattern[str]  # its groups: name, attributes, and `>` unless the tag is unclosed
-    raw: re.Pattern[str]  # tags of scripts and style sheets, whose content is not HTML
-    data: re.Pattern[str]  # long data: addresses
-    split: re.Pattern[str]  # an empty element within a word
+    raw_text: re.Pattern[str]  # tags of scripts and style sheets, whose content is not HTML
+    long_data: re.Pattern[str]  # a long address that begins with `data:`
+    split_word: re.Pattern[str]  # an empty element within a word
     attribute: re.Pattern[str]  # its groups: name, and the value in any kind of quotes or none
-    pointer: re.Pattern[str]  # tags with an address
-    unseen: re.Pattern[str]  # elements whose content no program shows
+    address_tag: re.Pattern[str]  # tags with an address
+    never_shown: re.Pattern[str]  # elements whose content no program shows
     blank: re.Pattern[str]  # white space, as characters or as references
     host: re.Pattern[str]  # a host at the beginning of a text, perhaps after a scheme and a user
 
@@ -133,18 +134,18 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     patterns = _compile_patterns()
     text = text[:_LONGEST].replace("\n", " ").replace("\0", "")
     if "data:" in text:
-        text = patterns.data.sub(r"data:\1", text)
+        text = patterns.long_data.sub(r"data:\1", text)
     if "<!--" in text:
         text = reader.remove_comments(text)
     if "<s" in text or "<S" in text:
         text = reader.remove_scripts(text)
-    if patterns.split.search(text, 0, len(text) if edition == 1 else _REST):
+    if patterns.split_word.search(text, 0, len(text) if edition == 1 else _REST):
         reader.tricks.add("split-words")
     return reader.read(text, tags)
 
 
 class _State(NamedTuple):
-    """The reasons why text is not shown (see `styles.Effect`), and the background of the elements around."""
+    """The reasons why text is not shown (see `styles.Effect`), and the background of its element."""
 
     is_hidden: bool = False
     is_tiny: bool = False
@@ -200,7 +201,7 @@ class _PageReader:
             if text.startswith("[if", start + 4):
                 comment = text[start + 4 : end].partition(">")[2]
                 if self.edition > 1:
-                    comment = _compile_patterns().unseen.sub(" ", comment)
+                    comment = _compile_patterns().never_shown.sub(" ", comment)
                 text_for_outlook = _compile_patterns().tag.sub(" ", comment).replace("<![endif]", " ") + "\n"
                 (self.hidden if self.edition == 1 else self.outlook).append(text_for_outlook)
             last = end + 3
@@ -210,7 +211,7 @@ class _PageReader:
     def remove_scripts(self, text: str) -> str:
         """Remove scripts and styles, from tag to end tag."""
         pieces, last, open_element, start = [], 0, "", 0
-        for match in _compile_patterns().raw.finditer(text):
+        for match in _compile_patterns().raw_text.finditer(text):
             name = match[2].lower()
             if open_element and match[1] and name == open_element:
                 self.has_background = self.has_background or "background" in text[start : match.start()]
@@ -383,7 +384,7 @@ class _PageReader:
     def record_addresses(self, text: str) -> None:
         """Record the addresses of all tags of a text."""
         known: set[str] = set()
-        for match in islice(_compile_patterns().pointer.finditer(text), 4 * LINKS):
+        for match in islice(_compile_patterns().address_tag.finditer(text), 4 * LINKS):
             if match[0] not in known:
                 known.add(match[0])
                 self.record_address(match[1].lower(), match[2], _BEGINNING)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tamis_mail.message.entities import decode_entities
 
 _TINY = 2.0  # pixels: text of this height or less is unreadable
-_FAR = -500.0  # text at a smaller position, in pixels, is outside the page
+_MIN_POSITION = -500.0  # pixels; text at a smaller position is outside the page
 # Patterns are compiled on first use (`_compile`), which takes a millisecond: plain text needs none.
 _STYLE = r"""(?a)\bstyle\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"'>]++))"""
 _COMMENT = r"/\*[^*]*+\*++/"
@@ -31,6 +31,7 @@ _COLOUR_ATTRIBUTE = r"""(?a)(?<![\w-])(bg)?color\s*+=\s*+["']?([#\w]{1,20})"""
 _MAX_SELECTOR = 300  # characters before a rule that may be its selector
 _RULE = r"\{\s*+(?:[a-zA-Z-]{1,40}+\s*+:[^{};]{1,300}+(?:;[\s;]*+|(?=\})))++\}"
 _AT_RULE = r"@[a-z-]{3,20}+[^{};@]{0,300}+\{"
+# The size of each unit, in pixels, for a font of 16 pixels.
 _PIXELS_OF_UNIT = {"": 1.0, "px": 1.0, "pt": 1.33, "em": 16.0, "rem": 16.0, "ex": 8.0, "%": 0.16}
 _COLOUR_NAMES = {
     "white": (255, 255, 255),
@@ -58,7 +59,7 @@ _NO_EFFECT = Effect()
 WHITE: Colour = (255, 255, 255)
 
 
-_compile = cache(re.compile)  # this cache takes half the time of that in `re`
+_compile = cache(re.compile)  # a look-up takes half the time of one in the cache of `re`
 
 
 def effect_of(attributes: str, edition: int) -> Effect:
@@ -140,19 +141,14 @@ def _apply_declaration_in_edition_2(effect: Effect, name: str, value: str) -> Ef
     if name == "line-height":
         size = _parse_length(value, "em")
         return effect if size is None else effect._replace(is_thin=size <= _TINY)
-    if name in ("left", "top", "margin-left"):
-        size = _parse_length(value)
-        return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
-    if name == "clip":
-        return effect._replace(is_hidden=True) if _compile(_EMPTY_CLIP).match(value) else effect
-    if (
-        name == "color"
-        and value.startswith(("transparent", "rgba", "hsla"))
-        and _compile(_TRANSPARENT).match(value)
-    ):
-        return effect._replace(is_hidden=True)
     if name == "visibility":
         return effect._replace(is_visible=not value.startswith(("hidden", "collapse")))
+    if (
+        (name in ("left", "top", "margin-left") and _is_outside(value))
+        or (name == "clip" and _compile(_EMPTY_CLIP).match(value))
+        or (name == "color" and _compile(_TRANSPARENT).match(value))
+    ):
+        return effect._replace(is_hidden=True)
     return _apply_declaration(effect, name, value)
 
 
@@ -166,26 +162,29 @@ def _clips_everything(style: str) -> bool:
 
 def _apply_declaration(effect: Effect, name: str, value: str) -> Effect:
     """Return the effect after one more declaration, as edition 1 reads it."""
-    if name == "display":
-        return effect._replace(is_hidden=True) if value.startswith("none") else effect
     if name == "visibility":
         return effect._replace(is_visible=value.startswith("visible"))
     if name == "font-size":
         size = _parse_length(value)
         return effect if size is None else effect._replace(is_tiny=size <= _TINY)
-    if name == "opacity":
-        size = _parse_length(value)
-        return effect if size is None or size > 0.1 else effect._replace(is_hidden=True)
-    if name == "mso-hide":
-        return effect._replace(is_hidden=True) if value.startswith("all") else effect
-    if name == "text-indent":
-        size = _parse_length(value)
-        return effect._replace(is_hidden=True) if size is not None and size < _FAR else effect
     if name == "color":
         return effect._replace(colour=_parse_colour(value))
     if name in ("background", "background-color"):
         return effect._replace(background=_parse_colour(value))
+    if (
+        (name == "display" and value.startswith("none"))
+        or (name == "opacity" and (size := _parse_length(value)) is not None and size <= 0.1)
+        or (name == "mso-hide" and value.startswith("all"))  # a property of Microsoft Office
+        or (name == "text-indent" and _is_outside(value))
+    ):
+        return effect._replace(is_hidden=True)
     return effect
+
+
+def _is_outside(value: str) -> bool:
+    """Whether a position is outside the page."""
+    position = _parse_length(value)
+    return position is not None and position < _MIN_POSITION
 
 
 def _parse_length(value: str, unit: str = "") -> float | None:
@@ -195,7 +194,7 @@ def _parse_length(value: str, unit: str = "") -> float | None:
 
 
 def _parse_colour(value: str) -> Colour | None:
-    """Return a colour: rgb(…), hexadecimal, or one of the names that matter; None for another one."""
+    """Return a colour that is given as rgb(…), in hexadecimal or by a name of _COLOUR_NAMES; else None."""
     value = value.strip()
     if value.startswith("rgb"):
         numbers = [int(number) for number in re.findall(r"[0-9]{1,3}", value)[:3]]

@@ -45,13 +45,13 @@ _READABLE = ("text/", "message/", "multipart/")
 class _Frame:
     """An open multipart or embedded message."""
 
-    __slots__ = ("boundaries", "children", "kind", "length", "outer", "start")
+    __slots__ = ("boundaries", "children", "kind", "length", "outer_depths", "start")
 
     def __init__(self, kind: str, boundaries: tuple[bytes, ...], start: int) -> None:
         self.kind = kind
         self.boundaries = boundaries
         # Boundaries that an outer frame has, too, and the depth of that frame.
-        self.outer: dict[bytes, int] = {}
+        self.outer_depths: dict[bytes, int] = {}
         self.start = start  # of its body
         self.children: list[str] = []  # shapes of its parts
         self.length = 0  # characters of these shapes
@@ -147,7 +147,7 @@ class _Reader:
     def push(self, frame: _Frame) -> None:
         """Open a frame. Its boundaries take precedence over equal ones of outer frames."""
         depths = self.depths
-        frame.outer = {text: depths[text] for text in frame.boundaries if text in depths}
+        frame.outer_depths = {text: depths[text] for text in frame.boundaries if text in depths}
         depths.update(dict.fromkeys(frame.boundaries, len(self.stack)))
         self.stack.append(frame)
 
@@ -156,7 +156,7 @@ class _Reader:
         frame = self.stack.pop()
         for text in frame.boundaries:
             self.depths.pop(text, None)
-        self.depths.update(frame.outer)
+        self.depths.update(frame.outer_depths)
 
     def decode(self, value: str) -> str:
         """Decode the value of a field within the budget of encoded words."""
@@ -181,13 +181,16 @@ class _Reader:
         return False
 
     def _read_boundaries(self, value: str) -> tuple[bytes, ...]:
-        """Return all declared boundaries, because mail programs use different ones (CVE-2024-28054)."""
+        """Return all boundaries that a Content-Type declares, because mail programs differ in which they use.
+
+        A filter that reads only one of them may not see the parts that a mail program shows (CVE-2024-28054).
+        """
         parameters = parameters_of(value)
         texts = [text for name, text in parameters if name == "boundary"]
         if len(texts) > 1:
             self.faults.add("duplicate-parameter")
-        if not texts and (pieces := self.decode_parameter(parameters, "boundary")):
-            texts = [pieces]
+        if not texts and (joined_pieces := self.decode_parameter(parameters, "boundary")):
+            texts = [joined_pieces]  # RFC 2231 allows a parameter in pieces
         encoded = (text.encode("latin-1", "replace")[:_BOUNDARY].rstrip(b" \t") for text in texts)
         boundaries = tuple(boundary for boundary in encoded if boundary)
         if not boundaries:
@@ -212,6 +215,7 @@ class _Reader:
             size = size_of(end - start, self.data.count(b"\n", start, end), encoding)
             return Part(kind, charset, encoding, name, disposition, size, "")
         limit = min(PART_TEXT, self.text_budget)
+        # Quoted-printable has at most three bytes per decoded byte; base64 has 4/3 and line ends.
         raw_limit = (
             limit * 3 if encoding == "quoted-printable" else limit * 3 // 2 if encoding == "base64" else limit
         )
@@ -271,7 +275,8 @@ def _read_parts(reader: _Reader, end: int) -> None:
         depth, is_last = reader.depth_of(line[1])
         if not depth:
             continue
-        reader.close_to(depth + (not is_last), line.start())
+        # A boundary closes the parts within its multipart; the last boundary closes the multipart, too.
+        reader.close_to(depth if is_last else depth + 1, line.start())
         if len(reader.stack) == 1:
             return
         if not is_last:

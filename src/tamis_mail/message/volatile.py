@@ -31,7 +31,7 @@ x-yahoo-filtered-bulk x-gm-spam x-gm-phishy x-mras x-mailru-dmarc x-rim-spam* x-
 x-probable-spam*
 """
 
-# Fields that stores, fetchers and mail programs add.
+# Fields that mailboxes, programs that fetch mail (such as fetchmail) and mail programs add.
 STORAGE_FIELDS: Final = """
 status x-status x-uid x-uidl x-keywords x-imap* x-folder x-label x-mozilla* x-account-key x-evolution*
 content-length lines x-gnus* x-vm-* x-kmail* x-sylpheed* x-claws* x-getmail* x-fetchmail* x-offlineimap*
@@ -40,7 +40,7 @@ x-universally-unique-identifier x-uniform-type-identifier x-apple-mail-remote-at
 x-gm-thrid x-gm-msgid x-dovecot* x-sieve x-tb-* x-unsent-*
 """
 
-LONGEST: Final = 80  # bytes of a name that are compared; every name above has less than half of that
+LONGEST: Final = 80  # bytes of a name that are compared; every name in these lists has less than half of that
 
 VOLATILE_FIELDS: Final = tuple((VERDICT_FIELDS + STORAGE_FIELDS).split())
 _OLD_PREFIX = "x-old-"
@@ -61,7 +61,7 @@ def _normalise(name: str | bytes) -> str:
     if isinstance(name, bytes):
         name = name[:LONGEST].decode("latin-1")
     name = name[:LONGEST].rstrip(" \t").lower()
-    while name.startswith(_OLD_PREFIX) and not name.startswith("x-old-spam"):
+    while name.startswith(_OLD_PREFIX) and not name.startswith("x-old-spam"):  # this one was not renamed
         name = name[len(_OLD_PREFIX) :]
     return name
 

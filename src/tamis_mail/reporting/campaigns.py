@@ -1,8 +1,9 @@
 """Find campaigns in learned spam: groups of messages with the same words, by a mixture model of `tamis`.
 
 The words of each message are projected on their first principal components, and a mixture of spherical
-Gaussians is fitted by EM, with as many components as have the least BIC. A component is a campaign if its
-messages are close to each other: the mean cosine of its messages' words is at least _COHESION.
+Gaussians is fitted by EM, with as many components as have the least BIC (Bayesian information criterion). A
+component is a campaign if its messages are close to each other: the mean cosine of its messages' words is at
+least _COHESION.
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ _DEVIATIONS = 1.96  # half the width of a 95 % interval, in standard deviations
 
 
 def draw_roc(report: Report) -> str:
-    """Draw true against false positive rates; the latter are on a log scale, because small rates matter."""
+    """Draw true against false positive rates, these on a logarithmic scale, because small ones matter."""
     hams = max(1, report.study.measures.ham)
     # On the logarithmic axis, zero is at the power of ten below half a message.
     smallest = 10.0 ** min(-1, floor(log10(0.5 / hams)))
@@ -56,7 +56,7 @@ def draw_roc(report: Report) -> str:
 
 
 def draw_calibration(report: Report) -> str:
-    """Draw the observed share of spam against the predicted probability, with 95 % intervals (Wilson)."""
+    """Draw the observed share of spam against the predicted probability, with Wilson's 95 % intervals."""
     chart = Chart(
         "Calibration",
         "Observed share of spam against the predicted probability of spam; "

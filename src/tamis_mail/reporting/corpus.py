@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.stats import Exact, Tally
+from tamis_mail.features import GRAMS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import HAM, SPAM, Label
 from tamis_mail.mailbox import RawMessage
@@ -24,14 +25,7 @@ from tamis_mail.store.coefficient_arrays import count_units
 from tamis_mail.store.coefficients import UNIT
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict.arrays import log_odds, scores, sum_coefficients
-from tamis_mail.verdict.fitting import (
-    HeldOut,
-    Training,
-    can_fit,
-    fit_weights,
-    leave_one_out,
-    training_sample,
-)
+from tamis_mail.verdict.fitting import HeldOut, Training, can_fit, fit_weights, leave_one_out, training_sample
 from tamis_mail.verdict.judging import shrinkage
 from tamis_mail.verdict.rule import Rule, sides
 
@@ -40,8 +34,8 @@ Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 _LABELS = {SPAM: True, HAM: False}  # the label of each row of a statistic, and whether it is spam
-_JOB = 100  # maximum number of messages of a worker's job
-_BYTES = 8 << 20  # bytes of a job that is complete, even if it has fewer messages
+_JOB_MESSAGES = 100  # maximum number of messages of a worker's job
+_JOB_BYTES = 8 << 20  # bytes of a job that is complete, even if it has fewer messages
 _MAX_OCCURRENCES = 1 << 24  # occurrences of features in the arrays of one step: about 0.5 GB
 
 
@@ -89,10 +83,11 @@ class Corpus:
     def train(self, messages: Indices, prior: Rule, statistic: Tally | None = None) -> Filter:
         """Learn messages and fit the weights to them, as a store does; `statistic` is their count, if known.
 
-        The scales and the intercept of `prior` are the prior of the fit. With too few messages, and with
-        older tokens, they are used as they are.
+        The scales and the intercept of `prior` are the means of the prior of the fit. With too few messages,
+        and with tokens of version 1, nothing is fitted, and they are used as they are.
         """
         statistic = self.count(messages) if statistic is None else statistic
+        # A store fits to the messages whose features it has, in the order of their digests.
         in_order = np.array(sorted(messages.tolist(), key=self.digests.__getitem__), np.intp)
         in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
         is_spam = self.is_spam[in_order]
@@ -114,7 +109,8 @@ class Corpus:
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
         kinds = views(self.keys, self.token_version)
         counts = trained.statistic.total.value.T
-        result = np.full(len(messages), rule.intercept * shrinkage(spam.messages[0], ham.messages[0], rule))
+        intercept = rule.intercept * shrinkage(spam.messages[GRAMS], ham.messages[GRAMS], rule)
+        result = np.full(len(messages), intercept)
         places = np.arange(len(messages))
         for part in self._split_to_fit(messages, places):
             rows = self._join_features(messages[part]).astype(np.intp)
@@ -127,8 +123,8 @@ class Corpus:
 
     def leave_one_out(self, rule: Rule) -> HeldOut:
         """Score each message by all others, as `fitting.leave_one_out` does."""
-        everything = self.count(np.arange(len(self)))
-        labels, counts = labels_of(everything.weight.value), everything.total.value.T.astype(np.int64)
+        statistic = self.count(np.arange(len(self)))
+        labels, counts = labels_of(statistic.weight.value), statistic.total.value.T.astype(np.int64)
         designs = np.zeros((len(self), len(rule.views) + 1))  # with a column for the intercept
         present = np.zeros((len(self), len(rule.views)))
         for part in self._split_to_fit(np.arange(len(self))):
@@ -179,7 +175,7 @@ def read(
     processes: int | None = None,
     on_message: Callable[[RawMessage], None] = lambda _: None,
 ) -> Corpus:
-    """Read messages, on all cores if there are many; `on_message` is called with each of them."""
+    """Read messages, in several processes if there are many; `on_message` is called with each of them."""
     spam_flags: list[bool] = []
 
     def read_raw() -> Iterator[bytes]:
@@ -191,20 +187,19 @@ def read(
     digests: list[bytes] = []
     features: list[NDArray[np.uint64]] = []
     executor = Executor()
-    chosen, work = executor.prepare(read_raw(), processes)
-    for new_digests, new_features in work(
-        "digest_messages", ((part, token_version) for part in batches(chosen, _JOB, _BYTES))
-    ):
+    raw_messages, run_jobs = executor.prepare(read_raw(), processes)
+    jobs = ((batch, token_version) for batch in batches(raw_messages, _JOB_MESSAGES, _JOB_BYTES))
+    for new_digests, new_features in run_jobs("digest_messages", jobs):
         digests += new_digests
         features += new_features
     executor.close()
-    first: dict[bytes, int] = {}
+    first_places: dict[bytes, int] = {}
     disputed = set()
-    for place, name in enumerate(digests):
-        if spam_flags[first.setdefault(name, place)] != spam_flags[place]:
-            disputed.add(name)
-    n_disputed = sum(name in disputed for name in digests)
-    places = [place for name, place in first.items() if name not in disputed]
+    for place, digest in enumerate(digests):
+        if spam_flags[first_places.setdefault(digest, place)] != spam_flags[place]:
+            disputed.add(digest)
+    n_disputed = sum(digest in disputed for digest in digests)
+    places = [place for digest, place in first_places.items() if digest not in disputed]
     kept = [features[place] for place in places]
     keys, ids = np.unique(np.concatenate([*kept, np.empty(0, np.uint64)]), return_inverse=True)
     return Corpus(

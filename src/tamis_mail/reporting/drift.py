@@ -96,10 +96,7 @@ def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChang
 
 
 def judge_periods(
-    corpus: Corpus,
-    dates: NDArray[np.float64],
-    rule: Rule,
-    progress: Callable[[float], None] = lambda _: None,
+    corpus: Corpus, dates: NDArray[np.float64], rule: Rule, progress: Callable[[float], None] = lambda _: None
 ) -> list[Period]:
     """Judge each period but the first by all earlier mail; messages without a date are left out.
 
@@ -107,18 +104,16 @@ def judge_periods(
     """
     order = np.flatnonzero(np.isfinite(dates))
     order = order[np.argsort(dates[order], kind="stable")]
-    number = min(_PERIODS, len(order) // _MIN_MESSAGES)
-    if number < 2:
+    n_periods = min(_PERIODS, len(order) // _MIN_MESSAGES)
+    if n_periods < 2:
         return []
-    parts = np.array_split(order, number)
+    parts = np.array_split(order, n_periods)
     statistic = corpus.count(parts[0])
     periods: list[Period] = []
     start = len(parts[0])
     for part in parts[1:]:
-        progress(len(periods) / (number - 1))
-        learned = order[:start]
-        log_odds = corpus.log_odds(part, corpus.train(learned, rule, statistic))
-        part_statistic = corpus.count(part)
+        progress(len(periods) / (n_periods - 1))
+        log_odds = corpus.log_odds(part, corpus.train(order[:start], rule, statistic))
         periods.append(
             Period(
                 float(dates[part[0]]),
@@ -127,7 +122,7 @@ def judge_periods(
                 _measure_unknown(corpus, part, statistic.total.value.sum(axis=0) > 0),
             )
         )
-        statistic += part_statistic
+        statistic += corpus.count(part)
         start += len(part)
     return periods
 

@@ -1,9 +1,9 @@
 """a corpus → a matrix for models of `tamis`: messages by the features that vary most among them.
 
 A store has hundreds of thousands of features, most of them in one message only. A feature in the fraction p
-of the messages has the variance p(1 - p); the features of largest variance are chosen, and are weighted by
-log(1 / p), the inverse document frequency, and each row has length 1: otherwise long messages, and headers
-that nearly all messages have, would dominate.
+of the messages has the variance p(1 - p). The features of largest variance are chosen. They are weighted
+by the inverse document frequency log(1 / p), and the row of each message is divided by its norm; otherwise
+features that nearly all messages have, and long messages, would dominate.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from tamis_mail.reporting.corpus import Corpus, Indices
 class FeatureColumns:
     """Which message has which of the chosen features, weighted."""
 
-    rows: NDArray[np.float64]  # (messages, features): each row has length 1, or 0 without any of the features
+    rows: NDArray[np.float64]  # (messages, features): each row has norm 1, or 0 without any of the features
     keys: NDArray[np.uint64]  # (features,), ascending
 
 
@@ -44,5 +44,5 @@ def choose_columns(corpus: Corpus, messages: Indices, limit: int, kinds: Sequenc
     rows = np.zeros((len(messages), len(chosen)))
     rows[owners[is_chosen], column[ids[is_chosen]]] = 1.0
     rows *= np.log(len(messages) / np.maximum(counts[chosen], 1))
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return FeatureColumns(rows / np.where(lengths > 0, lengths, 1.0), corpus.keys[chosen])
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return FeatureColumns(rows / np.where(norms > 0, norms, 1.0), corpus.keys[chosen])

@@ -16,7 +16,7 @@ class LabelledPart:
 
     name: str
     messages: Callable[[], Iterator[tuple[RawMessage, bool]]]  # yields (message, whether it is spam)
-    size: Callable[[], int]  # returns the largest `position` of a message, for the progress
+    size: Callable[[], int]  # returns the largest `position` of a message, to measure progress
     unread: Callable[[], Sequence[tuple[str, str]]]  # returns names and reasons of files not read
     source: Source | None = None  # None for the sample
 
@@ -100,8 +100,5 @@ def _open_sample(seed: int) -> LabelledPart:
             yield RawMessage(written.raw, f"{number:04}-{written.kind}.eml", number), written.label == SPAM
 
     return LabelledPart(
-        "the sample mailbox",
-        messages,
-        size=lambda: sum(1 for _ in sample.messages(seed)),
-        unread=lambda: (),
+        "the sample mailbox", messages, size=lambda: sum(1 for _ in sample.messages(seed)), unread=lambda: ()
     )

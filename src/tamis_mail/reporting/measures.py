@@ -64,7 +64,7 @@ def measure(log_odds: Floats, is_spam: Booleans, rule: Rule) -> Measures:
     p = sigmoid(log_odds)
     calibration_bins = bins(p, is_spam)
     n = len(p)
-    error = sum(part.messages * abs(part.predicted - part.observed) for part in calibration_bins)
+    error = sum(one.messages * abs(one.predicted - one.observed) for one in calibration_bins)
     return Measures(
         messages=n,
         spam=int(is_spam.sum()),

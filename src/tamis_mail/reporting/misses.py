@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def find_misses(study: Study, corpus: Corpus, messages: Iterable[tuple[RawMessag
                     trained.labels,
                     trained.rule,
                     unit=1,
-                    names=lambda of=message_tokens: features.name_features(of),  # type: ignore[misc]
+                    names=partial(features.name_features, message_tokens),
                     coefficients=coefficients,
                 )
                 verdicts[number] = raw_messages[number], verdict

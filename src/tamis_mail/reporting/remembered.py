@@ -1,8 +1,8 @@
 """Read a bounded sample of the messages whose features a store remembers as a corpus, with their dates.
 
-The sample is a function of the set of these messages: it has those of either class with the smallest digests.
-A digest is a hash, so such a sample is as good as a random one, and it changes little when a message is
-learned or forgotten.
+The sample depends only on which messages the store remembers: of spam and of other mail, it has the messages
+with the smallest digests. A digest is a hash, so such a sample is as good as a random one, and it changes
+little when a message is learned or forgotten.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tamis_mail.store import Store
 
 Indices = NDArray[np.intp]
 
-_CLASS_PART = 4  # a class gets at least 1/4 of the sample, or all of its messages if they are fewer
+_MIN_SHARE = 0.25  # of the sample for each class, or all of its messages if they are fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def choose_sample(is_spam: NDArray[np.bool_], limit: int) -> Indices:
     spam, other = np.flatnonzero(is_spam), np.flatnonzero(~is_spam)
     if len(is_spam) <= limit:
         return np.arange(len(is_spam))
-    minimum = limit // _CLASS_PART
+    minimum = int(limit * _MIN_SHARE)
     spams = round(limit * len(spam) / len(is_spam))
     spams = min(max(spams, min(len(spam), minimum)), limit - min(len(other), minimum))
     return np.sort(np.concatenate([spam[:spams], other[: limit - spams]]))

@@ -197,10 +197,7 @@ def _choose_rule(
 
 
 def _compute_curve(
-    corpus: Corpus,
-    parts: Sequence[tuple[Indices, Indices]],
-    rule: Rule,
-    progress: Progress = lambda _: None,
+    corpus: Corpus, parts: Sequence[tuple[Indices, Indices]], rule: Rule, progress: Progress = lambda _: None
 ) -> tuple[Point, ...]:
     """Compute ROC area and accuracy for growing training sets, averaged over the parts.
 

@@ -85,11 +85,11 @@ class Chart:
 
     def add_whisker(self, x: float, low: float, high: float, kind: str) -> None:
         """Add a vertical line, such as an interval around a point."""
-        place, start, stop = (
+        position, start, stop = (
             f"{one:.1f}" for one in (self.x_position(x), self.y_position(low), self.y_position(high))
         )
         self._parts.append(
-            f'<line class="whisker {kind}" x1="{place}" x2="{place}" y1="{start}" y2="{stop}"/>'
+            f'<line class="whisker {kind}" x1="{position}" x2="{position}" y1="{start}" y2="{stop}"/>'
         )
 
     def add_legend(self, kind: str, text: str) -> None:
@@ -112,16 +112,20 @@ class Chart:
         left, right, top, bottom = _LEFT, WIDTH - _RIGHT, _TOP, HEIGHT - _BOTTOM
         parts = []
         for value, text in self._x.ticks:
-            place = self.x_position(value)
-            parts.append(f'<line class="grid" x1="{place:.1f}" x2="{place:.1f}" y1="{top}" y2="{bottom}"/>')
+            position = self.x_position(value)
             parts.append(
-                f'<text x="{place:.1f}" y="{bottom + 16}" text-anchor="middle">{escape_text(text)}</text>'
+                f'<line class="grid" x1="{position:.1f}" x2="{position:.1f}" y1="{top}" y2="{bottom}"/>'
+            )
+            parts.append(
+                f'<text x="{position:.1f}" y="{bottom + 16}" text-anchor="middle">{escape_text(text)}</text>'
             )
         for value, text in self._y.ticks:
-            place = self.y_position(value)
-            parts.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{place:.1f}" y2="{place:.1f}"/>')
+            position = self.y_position(value)
             parts.append(
-                f'<text x="{left - 6}" y="{place + 4:.1f}" text-anchor="end">{escape_text(text)}</text>'
+                f'<line class="grid" x1="{left}" x2="{right}" y1="{position:.1f}" y2="{position:.1f}"/>'
+            )
+            parts.append(
+                f'<text x="{left - 6}" y="{position + 4:.1f}" text-anchor="end">{escape_text(text)}</text>'
             )
         middle, height = (left + right) / 2, (top + bottom) / 2
         parts.append(

@@ -43,6 +43,8 @@ def _make_pdf(dice: Dice) -> bytes:
 def _make_png(dice: Dice) -> bytes:
     width, height = dice.draw_between(8, 16), dice.draw_between(6, 10)
     rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
+    # The header of zlib (78 01), then one block that is the last (01) and is not compressed: its length, the
+    # complement of that, and the data.
     deflated = b"\x78\x01\x01" + struct.pack("<HH", len(rows), len(rows) ^ 0xFFFF) + rows
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -55,7 +57,10 @@ def _make_png(dice: Dice) -> bytes:
 
 
 def _make_jpg(dice: Dice) -> bytes:
-    """Make a grey mosaic: each block has only its mean, as the difference from the previous block."""
+    """Make a grey mosaic: each block has only its mean, as the difference from the previous block.
+
+    The difference is written as its number of bits, and these bits; one further bit ends the block.
+    """
     columns, rows = dice.draw_between(3, 6), dice.draw_between(2, 4)
     bits, level = "", 0
     for _ in range(columns * rows):
@@ -68,15 +73,15 @@ def _make_jpg(dice: Dice) -> bytes:
     scan = bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8)).replace(
         b"\xff", b"\xff\0"
     )
-    steps = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: sizes 0 to 7
-    end = bytes([0x10, 1]) + bytes(15) + b"\0"  # one code of one bit: the block ends
+    size_codes = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: 0 to 7
+    end_code = bytes([0x10, 1]) + bytes(15) + b"\0"  # one code of one bit: the block ends
     segments = (
-        (0xE0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0"),
-        (0xDB, b"\0" + bytes([8] * 64)),
-        (0xC0, struct.pack(">BHHB", 8, rows * 8, columns * 8, 1) + b"\x01\x11\0"),
-        (0xC4, steps),
-        (0xC4, end),
-        (0xDA, b"\x01\x01\0\0\x3f\0"),
+        (0xE0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0"),  # application header: version, density of pixels
+        (0xDB, b"\0" + bytes([8] * 64)),  # quantization table
+        (0xC0, struct.pack(">BHHB", 8, rows * 8, columns * 8, 1) + b"\x01\x11\0"),  # frame: size, one colour
+        (0xC4, size_codes),  # Huffman tables
+        (0xC4, end_code),
+        (0xDA, b"\x01\x01\0\0\x3f\0"),  # start of the scan
     )
     head = b"".join(
         b"\xff" + bytes([mark]) + struct.pack(">H", len(data) + 2) + data for mark, data in segments

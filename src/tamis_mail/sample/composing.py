@@ -37,17 +37,7 @@ _CHARSETS = {
     "ko": ("utf-8", "euc-kr"),
 }
 # Time zones of senders by language, in minutes east of Greenwich; 60 for other languages.
-_ZONES = {
-    "el": 120,
-    "tr": 180,
-    "ru": 180,
-    "he": 120,
-    "ar": 180,
-    "hi": 330,
-    "zh": 480,
-    "ja": 540,
-    "ko": 540,
-}
+_ZONES = {"el": 120, "tr": 180, "ru": 180, "he": 120, "ar": 180, "hi": 330, "zh": 480, "ja": 540, "ko": 540}
 _ENGLISH_ZONES = (0, 0, 60, 60, -300)
 _EMPTY_LINES = re.compile(r"\n[ \n]*\n(?! )")  # left by empty choices
 
@@ -59,22 +49,22 @@ class _Manner:
     writer: Writer
     charset: str
     encoding: str  # Content-Transfer-Encoding of texts
-    base64_words: bool  # whether encoded words are in base64; otherwise they are in quoted-printable
+    base64_words: bool  # whether encoded words have the encoding B (base64); otherwise they have Q
     tricks: tuple[str, ...]  # names of the recipe's option `trick`
 
 
 def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     """Compose the message that arrives at `when`; another `turn` selects other alternatives of the recipe."""
-    bindings = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
-    slots = Slots(dice, recipe.language, when, turn, bindings)
+    values = {"me": _ME.split()[0], "myself": _ME, "private": _PRIVATE, "work": _WORK}
+    slots = Slots(dice, recipe.language, when, turn, values)
     sender_template = recipe.header("From", "{contact}")
     name, _, address = slots.fill(sender_template).rstrip(">").rpartition("<")
     name, address = name.strip(), address.lower()
     first_name = name.split(" ")[0]
-    slots.bind(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
+    slots.set_values(sender=name, given=first_name, address=address, domain=address.partition("@")[2])
     # A known contact signs with the name in From.
     if sender_template.startswith("{") and sender_template.endswith("}"):
-        slots.bind(first=first_name)
+        slots.set_values(first=first_name)
     subject = tricks.disguise(
         slots.fill(recipe.header("Subject")), recipe.options.get("trick", ()), dice, html=False
     )
@@ -102,7 +92,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
     headers = make_arrival_fields(draft, dice, honest=not manner.writer.faulty)
     headers += manner.writer.headers(draft, dice)
     if manner.writer.faulty:
-        headers, part = _spoil(headers, part, subject, dice)
+        headers, part = _add_fault(headers, part, subject, dice)
     head = "\n".join(wire.fold(key, value) for key, value in headers + part.headers)
     raw = head.encode("utf-8", "surrogateescape") + b"\n\n" + part.payload
     return raw.replace(b"\n", b"\r\n") if dice.chance(0.08) else raw
@@ -142,7 +132,7 @@ def _choose_manner(recipe: Recipe, dice: Dice, text: str, turn: int) -> _Manner:
 def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, str]:
     """Return the To header (empty if there is none), and the mailbox of delivery.
 
-    The To of a recipe is one of the words below, which name a form of the recipient, or the field itself.
+    The To of a recipe is the field itself, or a word for a form of the recipient, such as "work" or "crowd".
     """
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
     kind = slots.fill(recipe.header("To", default))
@@ -247,7 +237,7 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _spoil(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
+def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
     """Add one of the faults that spam kits make to headers and body.
 
     With probability 3/8, or if the message cannot have the fault that was drawn, add none.

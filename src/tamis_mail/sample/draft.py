@@ -65,7 +65,8 @@ def choose_ip(host: str) -> str:
 def make_arrival_fields(draft: Draft, dice: Dice, *, honest: bool) -> Headers:
     """Return the fields of the receiving server.
 
-    If the sender is not `honest`, the sending host may have no name, and may fail SPF.
+    If the sender is not `honest`, the sending host may have no name, and may fail SPF (RFC 7208: the sender's
+    domain allows the host to send its mail).
     """
     sender, host = draft.envelope
     relay = dice.pick(("mail.", "smtp.", "out1.", "mx2.", "")) + host

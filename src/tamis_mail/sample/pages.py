@@ -118,7 +118,7 @@ def _render_office(body: str, dice: Dice) -> str:
 
 
 def _render_shop(body: str, dice: Dice) -> str:
-    """Write a page as shops do, with nested tables, a hidden preheader and a button."""
+    """Write a page as shops do, with nested tables, a button, and a hidden text for the list of messages."""
     colour, width = (
         dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
         dice.pick((600, 620, 640)),

@@ -1,4 +1,7 @@
-"""A template and `Dice` → text: choices are made and slots are filled, consistently within a message."""
+"""A template and `Dice` → text: choices are made and slots are filled, consistently within a message.
+
+`recipes` describes templates.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,26 +10,30 @@ from datetime import datetime, timedelta
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import words
 
-_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # innermost first; [PATCH] has no bar and stays
-_SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} are two draws
+_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")  # the innermost; [PATCH], which has no bar, is no choice
+_SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")  # {amount} and {amount2} get values of their own
 
+# Languages that write a decimal comma, and a point between thousands.
 _COMMA_LANGUAGES = {"de", "fr", "es", "it", "pt", "pl", "ru", "el", "tr", "cs"}
 
 
 class Slots:
-    """The values of the slots of one message: those given as `bound`, and others when they are first used."""
+    """The values of the slots of one message: some are given, others are drawn when they are first used.
 
-    def __init__(self, dice: Dice, language: str, when: datetime, turn: int, bound: dict[str, str]) -> None:
+    `turn` selects the alternative of numbered choices, so that the messages of one recipe differ.
+    """
+
+    def __init__(self, dice: Dice, language: str, when: datetime, turn: int, values: dict[str, str]) -> None:
         self._dice = dice
         self._language = language
         self._when = when
-        self._bound = dict(bound)
-        self._turn = turn  # selects the alternative of numbered choices, so that copies of a recipe differ
-        self._linked: dict[str, int] = {}  # the number of a choice → how many alternatives it has
+        self._values = dict(values)
+        self._turn = turn
+        self._alternative_counts: dict[str, int] = {}  # by the number of a choice
 
-    def bind(self, **values: str) -> None:
+    def set_values(self, **values: str) -> None:
         """Set the values of slots by their names."""
-        self._bound.update(values)
+        self._values.update(values)
 
     def fill(self, template: str) -> str:
         """Make the choices of a template and fill its slots."""
@@ -39,21 +46,22 @@ class Slots:
 
     def _choose(self, match: re.Match[str]) -> str:
         """Return one alternative of a choice: by the turn if it is numbered, otherwise at random."""
-        link, numbered, rest = str(match[1]).partition(":")
-        if not (numbered and len(link) == 1 and link.isdigit()):
+        number, colon, rest = str(match[1]).partition(":")
+        if not (colon and len(number) == 1 and number.isdigit()):
             return self._dice.pick(str(match[1]).split("|"))
         alternatives = rest.split("|")
-        if self._linked.setdefault(link, len(alternatives)) != len(alternatives):
+        expected = self._alternative_counts.setdefault(number, len(alternatives))
+        if len(alternatives) != expected:
             raise ValueError(
-                f"[{match[1]}] has {len(alternatives)} alternatives: expected {self._linked[link]}, as before"
+                f"[{match[1]}] has {len(alternatives)} alternatives: expected {expected}, as before"
             )
         return alternatives[self._turn % len(alternatives)]
 
     def _look_up(self, match: re.Match[str]) -> str:
         key = match[1] + match[2]
-        if key not in self._bound:
-            self._bound[key] = self.fill(self._draw(match[1]))
-        return self._bound[key]
+        if key not in self._values:
+            self._values[key] = self.fill(self._draw(match[1]))
+        return self._values[key]
 
     def _draw(self, slot: str) -> str:
         """Return a value for a slot, computed or from the word lists; it may contain slots itself."""
@@ -69,7 +77,7 @@ class Slots:
 
     def _list_unused(self, slot: str, choices: Sequence[str]) -> Sequence[str]:
         """List the choices that no slot of this kind has yet, so that two persons have different names."""
-        used_values = {value for key, value in self._bound.items() if key.rstrip("0123456789") == slot}
+        used_values = {value for key, value in self._values.items() if key.rstrip("0123456789") == slot}
         return [choice for choice in choices if choice not in used_values] or choices
 
     def _draw_money(self, low: int, high: int, *, cents: bool = True) -> str:
@@ -89,8 +97,8 @@ class Slots:
             return f"{day.year}년 {day.month}월 {day.day}일"
         if months is None:
             return f"{day.day:02}.{day.month:02}.{day.year}"
-        joint = {"de": ". ", "cs": ". ", "es": " de ", "pt": " de "}.get(self._language, " ")
-        return f"{day.day}{joint}{months[day.month - 1]}{joint.removeprefix('.')}{day.year}"
+        separator = {"de": ". ", "cs": ". ", "es": " de ", "pt": " de "}.get(self._language, " ")
+        return f"{day.day}{separator}{months[day.month - 1]}{separator.removeprefix('.')}{day.year}"
 
     def _draw_month(self) -> str:
         months = words().get(f"{self._language}.month") or words()["en.month"]
@@ -152,13 +160,13 @@ class Slots:
             "past": lambda: self._format_date(-self._dice.draw_between(2, 20)),
             "soon": lambda: self._format_date(self._dice.draw_between(2, 9)),
             "later": lambda: self._format_date(self._dice.draw_between(14, 60)),
-            "day": lambda: self._draw_weekday(),
-            "month": lambda: self._draw_month(),
-            "time": lambda: self._draw_time(),
+            "day": self._draw_weekday,
+            "month": self._draw_month,
+            "time": self._draw_time,
             "lastyear": lambda: str(self._when.year - 1),
             "year": lambda: str(self._when.year),
-            "junk": lambda: self._draw_host(),
-            "user": lambda: self._draw_user(),
+            "junk": self._draw_host,
+            "user": self._draw_user,
             "ip": lambda: (
                 self._dice.pick(("192.0.2.", "198.51.100.", "203.0.113."))
                 + str(self._dice.draw_between(2, 250))

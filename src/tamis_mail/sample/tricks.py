@@ -8,7 +8,7 @@ from tamis_mail.sample.recipes import words
 
 _MARKED = re.compile(r"~([^~\n]+)~")
 _LOOK_ALIKE = str.maketrans("aeopcxyiACEHKMOPTX", "аеорсхуіАСЕНКМОРТХ")
-_LEET = str.maketrans("aeiost", "43105+")
+_LEET = str.maketrans("aeiost", "43105+")  # letters, and signs that look like them
 
 
 def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:

@@ -24,7 +24,7 @@ class Part:
 
 
 def encode_words(text: str, charset: str, *, base64: bool) -> str:
-    """Encode text as encoded words of at most 75 characters, split between characters."""
+    """Encode text as encoded words of at most 72 characters; RFC 2047 allows 75."""
     if text.isascii():
         return text
     pieces, start = [], 0
@@ -104,6 +104,7 @@ def make_multipart(subtype: str, boundary: str, parts: Sequence[Part], preamble:
 
 
 def _encode_base64(raw: bytes) -> bytes:
+    """Encode bytes in lines of 76 characters, which stand for 57 bytes each."""
     return b"".join(binascii.b2a_base64(raw[start : start + 57]) for start in range(0, len(raw), 57))
 
 

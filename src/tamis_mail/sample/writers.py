@@ -1,4 +1,6 @@
-"""The programs that write the sample mail, such as phones, webmail, mailing lists, shops and spam kits.
+"""The programs that write the sample mail: of phones, webmail, mailing lists and shops, and spam kits.
+
+A spam kit is a program that sends spam.
 
 A program turns a `Draft` into its headers, in an order of its own, with those that its server adds (Received,
 DKIM-Signature), and has its forms, encodings and boundaries of bodies. The programs are invented; their
@@ -163,9 +165,7 @@ def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
     return (
         _make_received_field(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
         *_make_basic_fields(
-            draft,
-            f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>",
-            order="dftms",
+            draft, f"<{dice.digits(10)}.{dice.digits(5)}.{dice.digits(13)}@app.{draft.domain}>", order="dftms"
         ),
         ("MIME-Version", "1.0"),
         *((("Auto-Submitted", "auto-generated"),) if dice.chance(0.7) else ()),
@@ -174,7 +174,7 @@ def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_script_headers(draft: Draft, dice: Dice) -> Headers:
-    """Return the headers of a script on a web server that calls mail(): a small club's, or an intruder's."""
+    """Return the headers of a PHP script on a web server, written by its owner or by an intruder."""
     server, user = dice.draw_between(1, 30), dice.draw_between(1001, 1090)
     source = f"by web{server}.{draft.domain} (local, from userid {user})"
     page = dice.pick(("contact.php", "mailer.php", "send.php", "wp-mail.php"))

@@ -25,7 +25,7 @@ _PARTS = 40  # parts of a message that are read
 
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
 _MAIL_HOST = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
-_NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")
+_NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")  # a host that is an IP address, or a number such as 0xc0000207
 _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
 
@@ -163,7 +163,7 @@ def _describe_link(link: str) -> tuple[str, ...]:
 
 
 def _describe_file(part: Part) -> list[str]:
-    """Return marks of a file: the words and endings of its name, its disposition, and its size in bits."""
+    """Return marks of a file: words and endings of its name, disposition, and the bit length of its size."""
     name = part.name.lower()[:200]
     stem, _, ending = name.rpartition(".")
     marks = [f"file:{word}" for word in _NAME_WORD.findall(stem)[:8]]

@@ -3,8 +3,8 @@
 A token of the header has a prefix that names its field: `subj:`, `from:`, `to:` (To and Cc), `rtrn:`
 (Return-Path), `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are
 tokens, too). A token of the body has no prefix, and no word contains a colon. Upper and lower case differ.
-The rules were found by experiment with `bogolexer -p`; experiments/0011-bogofilter-import measures how many
-tokens are the same.
+The rules were found by experiment with `bogolexer -p`, the program that prints the tokens of bogofilter;
+experiments/0011-bogofilter-import measures how many tokens are the same.
 """
 
 import re
@@ -23,7 +23,7 @@ _BLOCKS = 100  # headers of parts that are read
 _HEADER = 200_000
 _MAX_TAG = 5000  # characters of a tag or a comment: a longer tag, and the rest of a longer comment, are text
 
-_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"
+_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"  # of an IPv4 address
 # An amount, an IPv4 address, or a word. A word begins with a letter, and ends with a letter, a digit or an
 # exclamation mark; every character that is not ASCII counts as a letter.
 _TOKEN = re.compile(

@@ -36,55 +36,20 @@ _PUNCTUATION = re.compile(r"[!?$]{2,}|[!?$]")
 
 # The values of these fields, such as signatures and keys, are unique: only their presence is used, and the
 # domain that a signature names.
-_PRESENCE_ONLY = frozenset(
-    [
-        "arc-authentication-results",
-        "arc-message-signature",
-        "arc-seal",
-        "autocrypt",
-        "delivery-date",
-        "dkim-signature",
-        "domainkey-signature",
-        "face",
-        "in-reply-to",
-        "openpgp",
-        "references",
-        "resent-date",
-        "resent-message-id",
-        "thread-index",
-        "x-face",
-        "x-gm-message-state",
-        "x-google-dkim-signature",
-        "x-google-smtp-source",
-        "x-message-info",
-        "x-microsoft-exchange-diagnostics",
-        "x-ms-exchange-transport-crosstenantheadersstamped",
-        "x-original-date",
-        "x-pgp-key",
-        "x-received",
-    ]
-)
+_PRESENCE_ONLY_NAMES = """
+arc-authentication-results arc-message-signature arc-seal autocrypt delivery-date dkim-signature
+domainkey-signature face in-reply-to openpgp references resent-date resent-message-id thread-index x-face
+x-gm-message-state x-google-dkim-signature x-google-smtp-source x-message-info
+x-microsoft-exchange-diagnostics x-ms-exchange-transport-crosstenantheadersstamped x-original-date x-pgp-key
+x-received
+"""
+_PRESENCE_ONLY = frozenset(_PRESENCE_ONLY_NAMES.split())
 _UNCACHED = frozenset(("date", "message-id", "subject"))  # fields whose values are rarely repeated
-_ADDRESS_FIELDS = frozenset(
-    [
-        "bcc",
-        "cc",
-        "delivered-to",
-        "disposition-notification-to",
-        "envelope-to",
-        "errors-to",
-        "from",
-        "reply-to",
-        "resent-from",
-        "resent-to",
-        "return-path",
-        "sender",
-        "to",
-        "x-envelope-from",
-        "x-original-to",
-        "x-sender",
-    ]
-)
+_ADDRESS_FIELD_NAMES = """
+bcc cc delivered-to disposition-notification-to envelope-to errors-to from reply-to resent-from resent-to
+return-path sender to x-envelope-from x-original-to x-sender
+"""
+_ADDRESS_FIELDS = frozenset(_ADDRESS_FIELD_NAMES.split())
 
 
 def read(fields: Sequence[tuple[str, str]]) -> str:

@@ -22,7 +22,7 @@ from tamis_mail.tokens.headers import find_addresses, remove_addresses
 
 # Limits; what exceeds them is ignored.
 _FIELDS = 200  # fields of a message that are read
-_LONG = 2000  # characters of a field that are read
+_FIELD = 2000  # characters of a field that are read
 _REPEATED = 5  # fields of one name that are read
 _LINKS = 300  # links, and as many images, that are read
 _ADDRESS = 300  # characters of a link that are read
@@ -33,11 +33,11 @@ _NESTED = 3  # depth up to which nested comments are removed
 _BREAKS = 50  # lines with a soft line break of quoted-printable text that are measured
 _LONGEST_LINE = 100  # bytes; a longer line counts as a line of this length
 
-# Below a top-level domain of two letters, these names are not registered domains themselves: co.uk.
+# Under a top-level domain of two letters, these names are not registered domains themselves: co.uk.
 _SECOND_LEVEL_NAMES = """
 ac asn co com edu firm gen go gob gouv gov gv id ind info ltd me mil ne net nic nom or org plc sch web
 """
-# Below these domains, each customer of a provider has a domain.
+# Domains of providers in which each customer has a subdomain.
 _SHARED_NAMES = """
 amazonaws.com appspot.com azurewebsites.net blogspot.com br.com cloudfront.net cn.com co.com de.com eu.com
 firebaseapp.com github.io gitlab.io glitch.me googleapis.com gr.com herokuapp.com jpn.com myshopify.com
@@ -58,13 +58,15 @@ _FREE_DOMAINS = frozenset(_FREE_DOMAIN_NAMES.split())
 _ADDRESS_FIELDS = ("reply-to", "return-path", "sender", "message-id", "errors-to")
 # Fields whose presence is a token.
 _PRESENT = ("feedback-id", "list-id", "mime-version", "precedence", "user-agent", "x-mailer", "x-priority")
-# Texts in a page of HTML whose presence is a token.
+# Texts in a page of HTML whose presence is a token; those with "mso-" are by Microsoft Office.
 _STYLES = ("@media", "@import", "@font-face", "mso-", "xmlns", "<script", "<form")
+# Beginnings of the subjects of answers and of forwarded mail, in several languages.
 _REPLIES = ("re:", "fw:", "fwd:", "aw:", "wg:", "sv:", "tr:", "rv:")
 
 _NAME_WORD = re.compile(r"[^\W\d_]{3,30}")
 _SIGNER = re.compile(r"\bd\s?=\s?([\w.\-]{1,200}+)")
 _COMMENT = re.compile(r"\([^()]*+\)|\"[^\"]*+\"")
+# A method of authentication and its result, as Authentication-Results has them (RFC 8601).
 _RESULT = re.compile(r"\s*+(spf|dkim|dmarc|arc|iprev)\s?=\s?([a-z]{2,12})")
 _HOST_END = re.compile(r"[?#\\]")
 _LOWER_CASE_ESCAPE = re.compile(rb"=(?:[0-9][a-f]|[a-f][0-9a-f])")
@@ -82,7 +84,7 @@ def read(message: Message, body: Body) -> str:
     for name, value in message.headers[:_FIELDS]:
         values = fields.setdefault(name, [])
         if len(values) < _REPEATED:
-            values.append(value[:_LONG])
+            values.append(value[:_FIELD])
     own, tokens = _describe_sender(fields)
     tokens += _compare_addresses(fields, own)
     tokens += _describe_authentication(fields, own)
@@ -168,7 +170,7 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
 
 
 def _compare_words(words: Sequence[str], name: str) -> str:
-    """Return `like` if a name contains one of the words, or the joined words contain it, else `unlike`."""
+    """Return `like` if one of the words is in a name, or the name is in the joined words, else `unlike`."""
     is_like = any(len(word) > 3 and word in name for word in words)
     return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
 
@@ -212,7 +214,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
 
 
 def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
-    """Return tokens of the recipients, and of whether the subject suits them and is a reply."""
+    """Return tokens of the recipients, and of the subject: whether it names one of them, or is a reply's."""
     recipients = [
         address
         for name in ("to", "cc")

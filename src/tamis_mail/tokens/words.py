@@ -3,7 +3,7 @@
 import re
 
 LONGEST = 40  # characters of a word in a token of a field or of a mark; a longer word is truncated there
-_WORD_SIGNS = "$!"  # characters besides letters and digits that belong to words
+_WORD_SIGNS = "$!"  # ASCII characters besides letters and digits that belong to words
 _SPACE_FOR_NON_WORD = bytes(
     code if chr(code).isalnum() or chr(code) in _WORD_SIGNS or code >= 128 else 32 for code in range(256)
 )

@@ -12,12 +12,12 @@ or, for programs that support bogofilter,
 
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
-A field that the message already has under one of these names is not our verdict, so it gets the prefix
-`X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends at the place
-of the block, in a line without a line end, this line gets one, and the block has none. Nothing else is
-changed. The last field of the block is never folded, so that the block ends at the
-end of its line. Lines at the top that begin with a space or tab would continue our last field, so the block
-comes after them. No I/O here.
+A field that the message already has under one of these names is not this verdict, so it gets the prefix
+`X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends where the
+block begins, in a line without a line end, this line gets one, and the block has none at its end. Nothing
+else is changed. The last field of the block is never folded, so that the block ends with the line of this
+field. Lines at the top that begin with a space or tab would continue the last field of the block, so the
+block comes after them. This module does no I/O.
 """
 
 import re
@@ -29,16 +29,16 @@ from tamis_mail.verdict.verdict import Evidence, Verdict
 
 DIALECTS = ("spamassassin", "bogofilter")
 OLD_PREFIX = b"X-Old-"
-_OURS = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"
+_NAMES = rb"X-Spam-(?:Flag|Level|Evidence|Status)|X-Bogosity"  # of the fields of the block
 _END_OF_LINE = (
     rb"(?>\r{0,3}\n|\r)"  # the line ends of `message.canonical`, and CR CR CR LF (converted three times)
 )
 _CONTINUATION = re.compile(rb"(?:[ \t][^\r\n]*+(?:" + _END_OF_LINE + rb"|\Z))*+")
 _LF_OR_CRLF = re.compile(rb"\r?\n")
 _HEADER_END = re.compile(rb"(?:\A|" + _END_OF_LINE + rb")" + _END_OF_LINE)
-_SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:)", re.IGNORECASE)
-_NAME = re.compile(rb"(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+", re.IGNORECASE)
-_RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _OURS + rb")[ \t]*+:))")
+_SAME_NAME = re.compile(rb"(?:\A|(?<=[\r\n]))(?=(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+:)", re.IGNORECASE)
+_NAME = re.compile(rb"(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+", re.IGNORECASE)
+_RENAMED = re.compile(rb"(?:\A|(?<=[\r\n]))X-Old-(?=(?i:(?:X-Old-)*+(?:" + _NAMES + rb")[ \t]*+:))")
 _LINES = (
     rb"(?:(?:X-Spam-Flag: YES\r?\n)?X-Spam-Level:(?: \*++)?\r?\n"
     rb"(?:X-Spam-Evidence:[^\r\n]*+\r?\n(?:\t[^\r\n]*+\r?\n)*+)?X-Spam-Status: [^\r\n]*+"
@@ -54,13 +54,7 @@ _COLUMNS = 76  # maximum length of a line of X-Spam-Evidence
 
 
 def add_verdict(
-    raw: bytes,
-    verdict: Verdict,
-    *,
-    dialect: str,
-    required: float,
-    version: str,
-    newline: bytes | None = None,
+    raw: bytes, verdict: Verdict, *, dialect: str, required: float, version: str, newline: bytes | None = None
 ) -> bytes:
     """Add the verdict to a message; `required` is the probability from which a message is spam.
 
@@ -80,7 +74,7 @@ def add_verdict(
 
 
 def remove_verdict(raw: bytes) -> bytes:
-    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter in its place, if there is one."""
+    """Remove the block of `add_verdict`, or an X-Bogosity of bogofilter where the block would be."""
     start = _find_block_start(raw)
     if start and _BLOCK_AT_END.match(raw, start):
         return raw[:start].removesuffix(b"\n").removesuffix(b"\r")

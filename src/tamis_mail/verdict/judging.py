@@ -113,8 +113,7 @@ def decide(
     if not all(map(isfinite, (log_odds, *log_odds_of_labels.values()))):  # NaN would be judged as ham
         raise VerdictError(_IMPOSSIBLE_COUNTS)
     probability = sigmoid(log_odds)
-    several = len(other_labels) > 1
-    posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels]) if several else [1.0]
+    posterior = _softmax([log_odds_of_labels.get(name, 0.0) for name in other_labels])
     probabilities = {SPAM: probability} | {
         name: (1 - probability) * p for name, p in zip(other_labels, posterior, strict=True)
     }
@@ -136,7 +135,7 @@ def refuse_negative(smallest: float) -> None:
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
     """Return the factor of the log-odds: 0 without messages of a class, and near 1 with many of both.
 
-    For the present tokens it is 1 / (1 + patience · (1 / spams + 1 / hams)).
+    For tokens of version 2 it is 1 / (1 + patience · (1 / spams + 1 / hams)).
     """
     smallest = min(spams, hams)
     if smallest <= 0:
@@ -179,11 +178,12 @@ def _add_coefficients(
 def _compute_contributions(
     counts: Mapping[int, tuple[float, float]], rule: Rule, spams: Sequence[float], hams: Sequence[float]
 ) -> tuple[dict[int, float], float]:
-    """Return what each feature adds to the log-odds, and what the sizes of the views add.
+    """Return what each feature adds to the log-odds, and what the numbers of features of the views add.
 
-    Only n-grams of version 1 have such an offset, which is the length of the headers.
-    `counts` has for each feature the numbers of messages on the two sides that have it; `spams` and `hams`
-    are the numbers of all messages on these sides, by view: lent messages have only some views.
+    The latter is 0 for tokens of version 2; in version 1, it depends on the number of n-grams, and so on the
+    length of the headers. `counts` has for each feature the numbers of messages on the two sides that have
+    it; `spams` and `hams` are the numbers of all messages on these sides, by view: lent messages have only
+    some views.
     """
     sizes = [0] * len(rule.views)
     mask = view_mask(rule.token_version)
@@ -193,12 +193,12 @@ def _compute_contributions(
         view_rule.scale * shrinkage(spams[kind], hams[kind], rule)
         for kind, view_rule in enumerate(rule.views)
     ]
-    # Most features were seen once or twice, so there are few distinct contributions.
+    # Most features were learned once or twice, so there are few distinct contributions.
     cache: dict[tuple[int, float, float], float] = {}
     contributions = {}
-    familiar = 0
+    n_known = 0
     for key, (s, h) in counts.items():
-        kind = key & mask
+        kind = key & mask  # the index of the feature's view
         case = (kind, s, h)
         if case not in cache:
             view_rule = rule.views[kind]
@@ -208,8 +208,8 @@ def _compute_contributions(
                 weight = view_rule.weigh(s, h, spams[kind], hams[kind]) - view_rule.centre
             cache[case] = scales[kind] * weight / (sizes[kind] + view_rule.reluctance)
         contributions[key] = cache[case]
-        familiar += s + h > 0 and kind <= HEADERS
-    familiarity = familiar / (familiar + rule.acquaintance)
+        n_known += s + h > 0 and kind <= HEADERS  # of the grams and headers
+    familiarity = n_known / (n_known + rule.acquaintance)
     offsets = (
         scale * view_rule.offset(size)
         for scale, view_rule, size in zip(scales, rule.views, sizes, strict=True)

@@ -62,12 +62,12 @@ MIN_FITTED_MESSAGES = 5  # of spam, and of other mail; with fewer, nothing is fi
 class View:
     """The scale of a view and the parameters of its weights."""
 
-    scale: float
-    prior: float
-    pooled: bool
-    reluctance: float
-    tilt: float = 0.0
-    doubt: float = 0.0
+    scale: float  # the factor of the score in the log-odds
+    prior: float  # pseudo-messages of the Beta prior of each feature
+    pooled: bool  # whether the mean of this prior is the feature's overall rate
+    reluctance: float  # pseudo-features that the mean of the weights includes
+    tilt: float = 0.0  # added to the weight of each feature
+    doubt: float = 0.0  # the weight of a pseudo-feature
     # Subtracted from the weight of each known feature when spam is compared with other mail.
     centre: float = 0.0
 
@@ -92,8 +92,8 @@ class Rule:
     """The parameters of the verdict, except the coefficients of features and imported word lists."""
 
     views: tuple[View, ...]  # one for each of `features.VIEWS_OF[token_version]`
-    patience: float
-    acquaintance: float
+    patience: float  # how much the log-odds shrink if few messages were learned
+    acquaintance: float  # number of known grams and headers with which `View.offset` counts half
     spam: float  # minimum probability of a verdict of spam
     ham: float  # maximum probability of a verdict of ham
     guessed: float  # weight of a message with a guessed label, relative to a labelled one

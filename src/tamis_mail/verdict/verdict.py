@@ -14,9 +14,9 @@ class Evidence:
     """The contribution of one feature of a message to the log-odds of spam.
 
     `spam` and `ham` are the numbers of spam and of other messages that have it. A message that was learned
-    before decays, or with a guessed label, counts as a part of one. The intercept and the length of the
-    headers are evidence, too, with the numbers of all learned messages; so is a known sender, with the number
-    of messages that the user wrote to it as `ham`.
+    before decays, or with a guessed label, counts as less than one. The intercept and the length of the
+    headers are evidence, too; their `spam` and `ham` are the numbers of all learned messages. So is a known
+    sender; its `ham` is the number of messages that the user wrote to it.
     """
 
     token: str

@@ -11,14 +11,14 @@ the scale, for header and body separately. All contributions are then multiplied
 - TOLERANCE / (TOLERANCE + c), where c is the smaller of the numbers of strong tokens for and against spam: a
   message with many of both is of a kind that the list does not know, such as new wanted mail;
 - m / (m + PATIENCE), where m is the number of messages of the smaller class of the list;
-- k / (k + n), where n is the number of messages of the smaller class that were learned here, and k is the
-  smaller of m and ENDURANCE: the more mail the user has learned, the less the list counts.
+- k / (k + n), where n is the number of messages of the smaller class that this store has learned, and k is
+  the smaller of m and ENDURANCE: the more mail the store has learned, the less the list counts.
 """
 
 from collections.abc import Mapping, Sequence
 
 from tamis_mail.features.hashing import make_readable
-from tamis_mail.labels import GUESSED_LABELS, SPAM, Label
+from tamis_mail.labels import Label, count_messages
 from tamis_mail.verdict.rule import View
 from tamis_mail.verdict.verdict import Evidence
 
@@ -61,15 +61,8 @@ def weigh_word_list(
     contradictions = min(n_for_spam, len(weights) - n_for_spam)
     endurance = min(smallest, ENDURANCE)
     factor = TOLERANCE / (TOLERANCE + contradictions) * smallest / (smallest + PATIENCE)
-    factor *= endurance / (endurance + _count_learned(labels))
+    factor *= endurance / (endurance + min(count_messages(labels)))
     return tuple(
         Evidence(make_readable(token), IMPORTED, factor * weight, *(tokens[token] or (0, 0)))
         for token, weight in weights.items()
     )
-
-
-def _count_learned(labels: Sequence[Label]) -> int:
-    """Return the number of messages of the smaller class, spam or other mail, that were learned here."""
-    spam = sum(label.messages for label in labels if label.name == SPAM)
-    rest = sum(label.messages for label in labels if label.name not in (SPAM, *GUESSED_LABELS))
-    return min(spam, rest)

@@ -117,13 +117,13 @@ def test_numbers_never_change(token: bytes, kind: int, version: int, number: int
 
 def test_a_token_that_is_repeated_is_hashed_once_for_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[bytes] = []
-    hash_token = hashing._state
+    hash_token = hashing._hash_token
 
     def count_and_hash(token: bytes, kind: int) -> int:
         hashed.append(token)
         return hash_token(token, kind)
 
-    monkeypatch.setattr(hashing, "_state", count_and_hash)
+    monkeypatch.setattr(hashing, "_hash_token", count_and_hash)
     documents = (b"", b"subject:!! " * 5000, b"buy " * 5000, b"url:x " * 5000, b"dkim:none " * 5000)
     names = features.name_features(Tokens(*documents))
     assert sorted(set(names.values())) == ["buy", "buy buy", "dkim:none", "subject:!!", "url:x"]

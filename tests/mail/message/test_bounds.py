@@ -80,8 +80,8 @@ def test_the_innermost_of_two_frames_with_one_boundary_is_closed_first() -> None
 )
 def test_no_long_row_of_marks_is_normalised(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = Calls(normalize)
-    tools = folding._tools()._replace(normalize=calls)  # type: ignore[arg-type]
-    monkeypatch.setattr(folding, "_tools", lambda: tools)
+    tools = folding._load_unicode_tools()._replace(normalize=calls)  # type: ignore[arg-type]
+    monkeypatch.setattr(folding, "_load_unicode_tools", lambda: tools)
     fold_text("a" + unit * 2000)
     assert calls.given
     for _, text in calls.given:
