@@ -1,13 +1,14 @@
 """The state of a watcher between two passes and two runs, in one SQLite file beside the store.
 
-The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (the digest
-of `tamis_mail.message`), the keywords that it had, and its state. Each move, keyword and lesson is recorded
-before it is performed, so that after a crash it is completed, and not mistaken for an act of the mailbox's
-owner. These are the states, with the words for them in the file:
+The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (its digest as
+`tamis_mail.message` computes it), the keywords that it had, and its state. Each move, keyword and lesson is
+recorded before it is performed, so that after a crash it is completed, and not mistaken for an act of the
+mailbox's owner. These are the states, with the words for them in the file:
 
     UNIDENTIFIED  "unread"     its identity is not known yet
     AMBIGUOUS     "unsettled"  found outside Junk while a copy is still in Junk: either a move in progress or
-                               a second delivery; wait (the folder for unsure mail counts as Junk here)
+                               a second delivery, which is decided later (the folder for unsure mail counts
+                               as Junk here)
     TO_SORT       "unsorted"   new mail, to be judged
     TO_LEARN      "untaught"   the owner gave it `label`; the filter still has to learn it
     MOVING        "moving"     the verdict is `label`, and it is being moved to `target`
@@ -15,9 +16,9 @@ owner. These are the states, with the words for them in the file:
     DONE          "seen"       nothing is to be done
     FAILED        "failed"     it cannot be handled; `reason` says why
 
-If the file is missing or damaged, a new one is made. Nothing is learned from messages that are found in its
-first pass (the baseline). A place whose message has left the folder is gone; it is deleted after 30 days, or
-when there are too many of them, because a message that is moved may reappear late.
+If the file is missing or damaged, a new one is made. Nothing is learned from messages that are found in the
+first pass after that (the baseline). A place whose message has left the folder is gone. Because a message
+that is moved may reappear late, a place is deleted only 30 days later, or when too many are gone.
 """
 
 import json
@@ -47,13 +48,15 @@ UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
     "failed",
 )
 
-MAX_ATTEMPTS = 5  # after so many failures, a message is left alone
+MAX_ATTEMPTS = 5  # after so many failures, a message is not tried again
 _FIRST_RETRY_SECONDS = 60  # time from the first failure to the second attempt
-_RETRY_FACTOR = 8  # of each wait to the one before: the last attempt is almost ten hours after the first
+_RETRY_FACTOR = (
+    8  # ratio of each wait to the one before: the last attempt is almost ten hours after the first
+)
 # A place is kept for so long after its message has gone: a mail program that was offline for weeks may
 # complete a move late.
 _GONE_SECONDS = 30 * 86400
-_MAX_GONE = 200_000  # if more places are gone, about 30 MB, the oldest are deleted earlier
+_MAX_GONE = 200_000  # if more places are gone (they take about 30 MB), the oldest are deleted earlier
 # If a message that the filter moved is not found in its target within this time, the filter's move has ended;
 # if the message is found later, the owner counts as having moved it there.
 _MOVING_SECONDS = 3600
@@ -75,7 +78,7 @@ CREATE TABLE folder (
     name TEXT NOT NULL,
     role TEXT NOT NULL,                -- a value of Role
     validity TEXT NOT NULL,            -- UIDVALIDITY, which changes when all uids do (empty for a Maildir)
-    is_baseline INTEGER NOT NULL,      -- 1 until the messages of a baseline were all noted
+    is_baseline INTEGER NOT NULL,      -- 1 while the messages of a baseline are noted
     is_gone INTEGER NOT NULL,
     UNIQUE (account, name)
 );
@@ -89,7 +92,7 @@ CREATE TABLE place (
     state TEXT NOT NULL,
     label TEXT NOT NULL,
     target TEXT NOT NULL,
-    copy TEXT NOT NULL,                -- uid of the copy in the target that an interrupted move left behind
+    copy TEXT NOT NULL,                -- uid of the copy that an interrupted move left in the target
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     retry INTEGER NOT NULL,            -- time (seconds since 1970) from which the next attempt is due
@@ -119,7 +122,7 @@ class Place:
     state: str  # one of the constants above
     label: str = ""  # of the lesson, the verdict or the move; empty if there is none
     target: str = ""  # the name of the folder to which it is or was moved
-    copy_uid: str = ""  # uid of the copy in the target that an interrupted move left behind
+    copy_uid: str = ""  # uid of the copy that an interrupted move left in the target
     attempts: int = 0
     retry_time: int = 0  # seconds since 1970, from which the next attempt is due
     is_gone: bool = False
@@ -205,7 +208,7 @@ class Memory:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not permitted: not damaged
                 raise
             self.renewal_reason = str(error)
-            _put_aside(path)
+            _rename_damaged(path)
             return _open_or_create(os.fspath(path))
 
     @contextmanager
@@ -253,9 +256,9 @@ class Memory:
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
 
-        Return whether its messages are a baseline: in the first pass over the account, after `validity` has
-        changed, or if the folder was gone, until `end_folder` is called. The messages of a folder that
-        appears after the first pass are not a baseline: the owner's first move to Junk may have created it.
+        Return whether its messages are a baseline. They are one, until `end_folder` is called, in the first
+        pass over the account, after `validity` has changed, and if the folder was gone. The messages of a
+        folder that appears after the first pass are not: the owner's first move to Junk may have created it.
         """
         with self.batch():
             rows = self._execute(
@@ -335,7 +338,7 @@ class Memory:
     def find_move(self, identity: bytes, target: str) -> Place | None:
         """Return the place from which the filter was moving this message to a folder, or None.
 
-        Places whose message was found in the target already are left out. If there are several others, one
+        A place whose message was found in the target before is left out. If there are several places, one
         that is gone takes precedence.
         """
         places = self._select(
@@ -354,7 +357,7 @@ class Memory:
         return place
 
     def list_tasks(self, folder: str) -> list[Place]:
-        """Return the places of a folder that have a task now, oldest first.
+        """Return the places of a folder for which something is to be done now, oldest first.
 
         A place is left out before the time of its next attempt, unless it is ambiguous.
         """
@@ -581,8 +584,8 @@ def _lock_account(path: Path, account: int) -> int:
     return handle
 
 
-def _put_aside(path: Path) -> None:
-    """Rename a file that cannot be used as a memory, so that a new one can be made."""
+def _rename_damaged(path: Path) -> None:
+    """Append `.damaged` to the name of a file that cannot be used, so that a new one can be made."""
     path.replace(path.with_name(f"{path.name}.damaged"))
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
