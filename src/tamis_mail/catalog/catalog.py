@@ -20,7 +20,7 @@ from typing import Any
 
 from tamis_mail.files import is_there, refuse_irregular
 from tamis_mail.locations import find_local_path
-from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
+from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError, write_transaction
 
 APPLICATION = 0x74616D63  # "tamc": identifies a catalog
 VERSION = 1
@@ -156,7 +156,6 @@ class Cursor:
 
     @classmethod
     def of(cls, row: Row) -> Cursor:
-        """Return the sort keys of a row."""
         return cls(row.doubt, -row.date, row.number)
 
     @classmethod
@@ -229,7 +228,6 @@ class Catalog:
         return cls(f"{find_local_path(store_path)}.catalog")
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def _set_up(self) -> None:
@@ -272,19 +270,10 @@ class Catalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Run the block as one transaction."""
-        connection = self._connection
-        with self._explain_errors():
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+        with self._explain_errors(), write_transaction(self._connection):
+            yield
 
     def _query(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """Return all rows of a query."""
         with self._explain_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
@@ -500,7 +489,6 @@ class Catalog:
         )
 
     def count_with_file(self) -> int:
-        """Return the number of messages that have a file."""
         ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
         return int(count)
 

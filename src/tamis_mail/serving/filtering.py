@@ -203,23 +203,20 @@ def _judge_items(
     """Judge messages of several users; the messages of each user are judged together."""
     outcomes: dict[int, TimedVerdict | Fault] = {}
     by_user: dict[str, list[int]] = {}
-    for number, item in enumerate(items):
-        by_user.setdefault(item.user, []).append(number)
-    for user, numbers in by_user.items():
-        judge = partial(_judge, [items[number] for number in numbers], path_of(""))
+    for index, item in enumerate(items):
+        by_user.setdefault(item.user, []).append(index)
+    common_path = path_of("")
+    for user, indices in by_user.items():
+        judge = partial(_judge, [items[index] for index in indices], common_path)
         judged = _run_catching_faults(judge, worker, path_of, user)
-        if isinstance(judged, Fault) and len(numbers) > 1:  # an error of one message must not affect others
-            singles = [partial(_judge, [items[number]], path_of("")) for number in numbers]
-            parts = [_run_catching_faults(single, worker, path_of, user) for single in singles]
-            outcomes.update(
-                (number, part if isinstance(part, Fault) else part[0])
-                for number, part in zip(numbers, parts, strict=True)
-            )
-        elif isinstance(judged, Fault):
-            outcomes[numbers[0]] = judged
-        else:
-            outcomes.update(zip(numbers, judged, strict=True))
-    return [outcomes[number] for number in range(len(items))]
+        if not isinstance(judged, Fault):
+            outcomes.update(zip(indices, judged, strict=True))
+        elif len(indices) == 1:
+            outcomes[indices[0]] = judged
+        else:  # one by one, because an error of one message must not affect others
+            for index in indices:
+                (outcomes[index],) = _judge_items([items[index]], worker, path_of)
+    return [outcomes[index] for index in range(len(items))]
 
 
 def _judge(

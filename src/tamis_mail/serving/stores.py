@@ -57,7 +57,6 @@ class OpenStores:
                 sieve.flush_log()
 
     def close(self) -> None:
-        """Close all stores."""
         for path in list(self._sieves):
             self.drop(path)
 

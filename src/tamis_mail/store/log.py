@@ -116,7 +116,6 @@ class EventLog:
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
         path: Path = import_module("pathlib").Path(self._name)
         return path
 
@@ -170,7 +169,7 @@ class EventLog:
             connection.execute(f"PRAGMA synchronous = {'OFF' if is_verdict else 'NORMAL'}")
             if digests:
                 connection.execute("PRAGMA secure_delete = ON")
-            with _transaction(connection):
+            with write_transaction(connection):
                 for digest in digests:
                     connection.execute(_ERASE, (digest,))
                 connection.executemany(_INSERT, map(_list_values, events))
@@ -186,7 +185,6 @@ class EventLog:
         return numbers
 
     def clear(self) -> None:
-        """Delete the log."""
         with self._explain_errors():
             if is_there(self._name) and not self._has_our_header():
                 raise self._foreign_error()
@@ -344,7 +342,7 @@ class EventLog:
         if not rows:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute("PRAGMA journal_mode = WAL")
-            with _transaction(connection):
+            with write_transaction(connection):
                 rows = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
                 if not rows:  # otherwise another process has created them meanwhile
                     for name, statement in _OBJECTS.items():
@@ -423,7 +421,7 @@ def _list_values(event: Event) -> tuple[object, ...]:
 
 
 @contextmanager
-def _transaction(connection: Connection) -> Iterator[None]:
+def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Run the block as one transaction, which the block may roll back."""
     connection.execute("BEGIN IMMEDIATE")
     try:

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
 from tamis_mail.store.shared_rows import (
+    BUSY,
     COMMIT_ID_BYTES,
+    DELETED,
+    MISSING,
+    NEWER,
+    UNREACHABLE,
     Changes,
     Position,
     Progress,
-    make_busy_error,
-    make_deletion_error,
-    make_missing_error,
-    make_newer_error,
-    make_server_error,
     require_driver,
 )
 
@@ -129,7 +129,7 @@ class PostgresqlRows:
         """Return the position in a row of tamis_store (id, format, version, token); set `_id`."""
         self._id, newest, version, commit_id = row
         if newest > _FORMAT:
-            raise make_newer_error(self._name, newest)
+            raise StoreError(NEWER.format(self._name, newest))
         return Position(version, bytes(commit_id))
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
@@ -204,7 +204,7 @@ class PostgresqlRows:
                 self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], commit_id))
         position = self._find_position()
         if position is None:
-            raise make_deletion_error(self._name)
+            raise StoreError(DELETED.format(self._name))
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -221,11 +221,11 @@ class PostgresqlRows:
                 binary=True,
             ).fetchone()
             if row is None:
-                raise make_missing_error(self._name)
+                raise StoreError(MISSING.format(self._name))
             return self._parse_store_row(row)
         except psycopg.errors.LockNotAvailable as error:
             self._send_rollback()
-            raise make_busy_error(self._name, seconds) from error
+            raise StoreError(BUSY.format(self._name, seconds)) from error
         except BaseException:
             self._send_rollback()
             raise
@@ -353,7 +353,8 @@ class PostgresqlRows:
             yield
         except psycopg.Error as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
+            if isinstance(error, psycopg.OperationalError):
+                raise StoreError(UNREACHABLE.format(self._name, text)) from error
             if isinstance(error, psycopg.errors.InsufficientPrivilege):
                 text += ": grant this user CREATE on the schema for the first run"
-            is_unreachable = isinstance(error, psycopg.OperationalError)
-            raise make_server_error(self._name, text, is_unreachable=is_unreachable) from error
+            raise StoreError(f"the store {self._name}: {text}") from error

@@ -28,17 +28,17 @@ from typing import TYPE_CHECKING, Any
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
 from tamis_mail.store.shared_rows import (
+    BUSY,
     COMMIT_ID_BYTES,
+    DELETED,
+    MISSING,
+    NEWER,
+    UNREACHABLE,
     Changes,
     Position,
     Progress,
     decode_changes,
     encode_changes,
-    make_busy_error,
-    make_deletion_error,
-    make_missing_error,
-    make_newer_error,
-    make_server_error,
     require_driver,
 )
 
@@ -175,7 +175,7 @@ class RedisRows:
         if version is None:
             return None
         if newest.decode() > _FORMAT:
-            raise make_newer_error(self._name, newest.decode())
+            raise StoreError(NEWER.format(self._name, newest.decode()))
         return Position(int(version), commit_id)
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
@@ -207,7 +207,7 @@ class RedisRows:
             keys = [self._head, self._rows, self._log]
             position = self._read_head(self._create_store(keys, [token_bytes(COMMIT_ID_BYTES), _FORMAT]))
         if position is None:
-            raise make_deletion_error(self._name)
+            raise StoreError(DELETED.format(self._name))
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -216,7 +216,7 @@ class RedisRows:
             try:
                 position = self.find_position()
                 if position is None:
-                    raise make_missing_error(self._name)
+                    raise StoreError(MISSING.format(self._name))
             except BaseException:
                 self.roll_back()
                 raise
@@ -241,7 +241,7 @@ class RedisRows:
                     break
                 continue
             if time.monotonic() > end:
-                raise make_busy_error(self._name, seconds)
+                raise StoreError(BUSY.format(self._name, seconds))
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
         self._holder = holder
@@ -336,5 +336,6 @@ class RedisRows:
             yield
         except (redis.RedisError, OSError) as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
-            is_unreachable = isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError)
-            raise make_server_error(self._name, text, is_unreachable=is_unreachable) from error
+            if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
+                raise StoreError(UNREACHABLE.format(self._name, text)) from error
+            raise StoreError(f"the store {self._name}: {text}") from error

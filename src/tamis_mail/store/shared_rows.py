@@ -41,7 +41,16 @@ SHARED_TABLES = (
 # A value begins with a letter for its type: i, b, t (text) or n (NULL).
 _INTEGER = struct.Struct("<cq")  # the letter and the integer
 _LENGTH = struct.Struct("<cI")  # the letter and the number of bytes that follow
-_DELETED = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
+# Texts of errors that all servers can have; the first gap is for the address of the store.
+NEWER = "the store {} was written by a newer tamis ({}): upgrade this one"
+DELETED = "the store {} was deleted while it was created: try again"
+MISSING = "the store {} no longer exists on the server: learning mail creates it again"
+BUSY = "the store {}: waited {:.0f} seconds for another process that is writing: try again when it is done"
+UNREACHABLE = (
+    "the store {}: its server cannot be reached or used ({}): check the address and that the server "
+    "is running"
+)
+_DELETED_ROW = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
 _KEY_AND_VALUE_LENGTHS = struct.Struct("<II")
 
 
@@ -122,33 +131,6 @@ def require_driver(module: str, address: Address, *, extra: str) -> None:
         ) from error
 
 
-# The errors of the servers' drivers; `name` is the address of the store.
-
-
-def make_newer_error(name: str, newest: str) -> StoreError:
-    return StoreError(f"the store {name} was written by a newer tamis ({newest}): upgrade this one")
-
-
-def make_deletion_error(name: str) -> StoreError:
-    return StoreError(f"the store {name} was deleted while it was created: try again")
-
-
-def make_missing_error(name: str) -> StoreError:
-    return StoreError(f"the store {name} no longer exists on the server: learning mail creates it again")
-
-
-def make_busy_error(name: str, seconds: float) -> StoreError:
-    return StoreError(
-        f"the store {name}: waited {seconds:.0f} seconds for another process that is writing: "
-        "try again when it is done"
-    )
-
-
-def make_server_error(name: str, text: str, *, is_unreachable: bool) -> StoreError:
-    hint = f"its server cannot be reached or used ({text}): check the address and that the server is running"
-    return StoreError(f"the store {name}: {hint if is_unreachable else text}")
-
-
 def encode_row(values: Iterable[Value]) -> bytes:
     """Encode the values of a row as bytes.
 
@@ -222,7 +204,7 @@ def encode_changes(changes: Changes) -> bytes:
     for key, value in changes.rows:
         parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), len(value)), key, value)
     for key in changes.deleted:
-        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), _DELETED), key)
+        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), _DELETED_ROW), key)
     return b"".join(parts)
 
 
@@ -243,7 +225,7 @@ def decode_changes(data: bytes) -> Changes:
         offset += _KEY_AND_VALUE_LENGTHS.size
         key = data[offset : offset + key_length]
         offset += key_length
-        if size == _DELETED:
+        if size == _DELETED_ROW:
             deleted.append(key)
         else:
             rows.append((key, data[offset : offset + size]))

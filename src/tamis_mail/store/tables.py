@@ -287,8 +287,8 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
         is_same_shelf = shelf_of_entry[1:] == shelf_of_entry[:-1]
         entries += len(keys)
         numbers["shelves that are cut off"] += len(batch) - len(complete)
-        numbers["entries on a wrong shelf"] += np.count_nonzero(keys >> np.uint64(run.shift))
-        numbers["entries out of order"] += np.count_nonzero((keys[1:] <= keys[:-1]) & is_same_shelf)
+        numbers["entries on a wrong shelf"] += int(np.count_nonzero(keys >> np.uint64(run.shift)))
+        numbers["entries out of order"] += int(np.count_nonzero((keys[1:] <= keys[:-1]) & is_same_shelf))
     faults = [f"run {run.id} has {number} {kind}" for kind, number in numbers.items() if number]
     if entries != run.entries:
         faults.append(f"run {run.id} has {entries} entries, and should have {run.entries}")

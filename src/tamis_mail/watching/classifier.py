@@ -92,7 +92,6 @@ class StoreClassifier:
         return self._run_separately(self._writers, learn, messages)
 
     def close(self) -> None:
-        """Write the log, and close the store."""
         self._readers.close()
         self._writers.close()
 

@@ -35,6 +35,7 @@ from typing import Any
 
 from tamis_mail.files import is_there, open_regular
 from tamis_mail.locations import find_local_path, is_address
+from tamis_mail.store.log import write_transaction
 from tamis_mail.watching.roles import Role
 
 UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
@@ -174,7 +175,6 @@ class Memory:
         return store.with_name(f"{store.name}.watch")
 
     def close(self) -> None:
-        """Close the file."""
         with suppress(sqlite3.Error):
             self._connection.close()
         if self._lock >= 0:
@@ -185,19 +185,13 @@ class Memory:
         """Open the memory; if the file is damaged, or no memory, note that and open a new one."""
         if path is None or (is_copy and not is_there(path)):
             return _open_or_create(":memory:")
-        if is_copy:
-            try:
+        try:
+            if is_copy:
                 with closing(_connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original:
                     _check(original)
                     connection = _connect(":memory:")
                     original.backup(connection)
                     return connection
-            except (sqlite3.DatabaseError, ValueError) as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                self.renewal_reason = str(error)
-                return _open_or_create(":memory:")
-        try:
             if is_there(path):
                 with open_regular(path) as file:
                     head = file.read(16)
@@ -208,8 +202,10 @@ class Memory:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not permitted: not damaged
                 raise
             self.renewal_reason = str(error)
-            _rename_damaged(path)
-            return _open_or_create(os.fspath(path))
+        if is_copy:
+            return _open_or_create(":memory:")
+        _rename_damaged(path)
+        return _open_or_create(os.fspath(path))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -218,19 +214,10 @@ class Memory:
             yield
             return
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise MemoryUnusableError(f"the memory cannot be written: {error}") from None
-            raise
-
-    def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with write_transaction(self._connection):
+                yield
+        except sqlite3.Error as error:
+            raise MemoryUnusableError(f"the memory cannot be written: {error}") from None
 
     def _execute(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
         try:
@@ -239,6 +226,11 @@ class Memory:
             if self._connection.in_transaction:
                 raise
             raise MemoryUnusableError(f"the memory cannot be used: {error}") from None
+
+    def _write(self, statement: str, values: Iterable[Any]) -> None:
+        """Run a statement in the open transaction, or in one of its own."""
+        with self.batch():
+            self._execute(statement, values)
 
     # The account and its folders.
 
@@ -250,8 +242,7 @@ class Memory:
 
     def end_baseline(self) -> None:
         """Note that the first pass of the account has ended."""
-        with self.batch():
-            self._execute("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
+        self._write("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
 
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
@@ -285,10 +276,7 @@ class Memory:
 
     def end_folder(self, name: str) -> None:
         """Note that all messages of a folder were compared with their places."""
-        with self.batch():
-            self._execute(
-                "UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name)
-            )
+        self._write("UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name))
 
     def mark_folders_gone_except(self, names: Iterable[str]) -> None:
         """Note that all folders without one of these names have gone.
@@ -382,14 +370,13 @@ class Memory:
         retry_time: int = 0,
     ) -> None:
         """Note a message in a folder."""
-        with self.batch():
-            self._execute(
-                "INSERT OR REPLACE INTO place (folder, validity, uid, identity, keywords, state, label, "
-                "target, copy, reason, attempts, retry, gone) "
-                "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
-                "FROM folder WHERE account = ? AND name = ?",
-                (uid, identity, _write_keywords(keywords), state, label, retry_time, self._account, folder),
-            )
+        self._write(
+            "INSERT OR REPLACE INTO place (folder, validity, uid, identity, keywords, state, label, "
+            "target, copy, reason, attempts, retry, gone) "
+            "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
+            "FROM folder WHERE account = ? AND name = ?",
+            (uid, identity, _write_keywords(keywords), state, label, retry_time, self._account, folder),
+        )
 
     def update(
         self,
@@ -409,18 +396,15 @@ class Memory:
             keywords=place.keywords if keywords is None else keywords,
             retry_time=0,
         )
-        with self.batch():
-            self._execute(
-                "UPDATE place SET state = ?, label = ?, target = ?, keywords = ?, reason = '', retry = 0 "
-                "WHERE id = ?",
-                (state, changed.label, target, _write_keywords(changed.keywords), place.id),
-            )
+        self._write(
+            "UPDATE place SET state = ?, label = ?, target = ?, keywords = ?, reason = '', retry = 0 "
+            "WHERE id = ?",
+            (state, changed.label, target, _write_keywords(changed.keywords), place.id),
+        )
         return changed
 
     def note_keywords(self, place: Place, keywords: frozenset[str]) -> None:
-        """Note the keywords that a message has now."""
-        with self.batch():
-            self._execute("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
+        self._write("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
 
     def end_move(self, place: Place, uid: str | None, keywords: frozenset[str]) -> None:
         """Note that a message was moved to its target; `uid` is its uid there, if that is known."""
@@ -435,9 +419,8 @@ class Memory:
 
         If it is still in its old folder, too, it stays in the state MOVING, with `uid` as its `copy_uid`.
         """
-        with self.batch():
-            state = DONE if move.is_gone else MOVING
-            self._execute("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
+        state = DONE if move.is_gone else MOVING
+        self._write("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
     def abandon_move(self, place: Place) -> Role:
         """Note that a message has left its folder, and was not found in the target of its move.
@@ -445,8 +428,7 @@ class Memory:
         Return the role of the folder in which it was last: the target if the move was completed, else its old
         folder.
         """
-        with self.batch():
-            self._set_state(place, DONE)
+        self._set_state(place, DONE)
         if place.state == MOVED:
             roles = self._execute(
                 "SELECT role FROM folder WHERE account = ? AND name = ?", (self._account, place.target)
@@ -465,11 +447,10 @@ class Memory:
         attempts = place.attempts + 1
         is_retried = attempts < MAX_ATTEMPTS
         retry_time = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
-        with self.batch():
-            self._execute(
-                "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
-                (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
-            )
+        self._write(
+            "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
+            (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
+        )
         return is_retried
 
     def prune(self) -> int:
@@ -493,7 +474,7 @@ class Memory:
             return self._connection.total_changes - before
 
     def _set_state(self, place: Place, state: str) -> None:
-        self._execute("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
+        self._write("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
 
     def _mark_gone(self, condition: str, values: tuple[Any, ...]) -> None:
         self._execute(

@@ -74,9 +74,7 @@ class Settings:
     sorts: bool = True  # whether new mail in the inbox is judged
     learns: bool = True  # whether the lessons of the owner are learned
     adds_keywords: bool = False  # whether sorted spam gets the keyword $Junk, and sorted ham $NotJunk
-    only_moves: bool = (
-        False  # whether a message that is seen for the first time teaches nothing by its folder
-    )
+    only_moves: bool = False  # whether folder and keywords of a message teach nothing when it is first seen
     sorts_read: bool = False  # whether the first pass also sorts messages that the owner has read
     is_dry_run: bool = False  # whether the mailbox and the store stay unchanged
     seconds: float = 60.0  # maximum wait between two passes without a fault
@@ -90,7 +88,6 @@ class Stop:
         self._is_waiting = False
 
     def request(self) -> None:
-        """Request the end of the watcher."""
         self.is_requested = True
 
     @contextmanager
@@ -114,7 +111,6 @@ class Stop:
             self._is_waiting = False
 
     def check(self) -> None:
-        """Raise StopRequest if the end was requested."""
         if self.is_requested:
             raise StopRequest
 
