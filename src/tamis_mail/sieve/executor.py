@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.threads import Threads
 
     Job = str | Callable[..., Any]  # a function, or the name of one in `jobs`
-    RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
+    # A function that runs a job once for each tuple of arguments, and yields the results in order.
+    RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]
     Message = TypeVar("Message")
 
 # At most so many messages, of fewer bytes together, take less time in this thread than the start of workers.

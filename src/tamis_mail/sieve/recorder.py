@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.verdict import Verdict
 
-    Change = tuple[Receipt, bytes | Heading | None]  # (receipt, the bytes or the heading of its message)
+    LoggedChange = tuple[
+        Receipt, bytes | Heading | None
+    ]  # (receipt, the bytes or the heading of its message)
 
 _BATCH = 1000  # verdicts that are written together
-# The last fields of the event of a verdict, which are about the journal: no weights, sources and times.
+# The last fields of a verdict's event: it has no journal entries, undoes nothing, and has no number yet.
 _NO_ENTRIES = (0, 0, 0, "", 0, 0, 0)
 
 
@@ -77,12 +79,12 @@ class Recorder:
         if verdicts:
             self._write(verdicts)
 
-    def write_changes(self, changes: Sequence[Change], source: str) -> None:
+    def write_changes(self, changes: Sequence[LoggedChange], source: str) -> None:
         """Write the changes that messages of a source made; erase forgotten messages from older events."""
         self.write_events(*self.describe_changes([(source, changes)]))
 
     def describe_changes(
-        self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]
+        self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]
     ) -> tuple[list[Event], set[bytes]]:
         """Return the events of changes of the store, and the digests of messages to erase from older events.
 
@@ -176,7 +178,7 @@ class PendingEvents:
         self._is_wanted = False
         self._error: BaseException | None = None
 
-    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
+    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]) -> None:
         """Make the events of all changes of the transaction."""
         self._described = self._recorder.describe_changes(changes_by_source)
         if self._is_ahead:
@@ -221,6 +223,7 @@ def _choose_heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
 def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
     """Make the event of a change of the store."""
     old, new = receipt.old, receipt.new
+    old_fields = (old.weight, old.other_weight, old.source, old.time) if old else (0, 0, "", 0)
     # Positional arguments take a third of the time of named ones.
     return Event(
         int(time.time()),
@@ -233,10 +236,7 @@ def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0
         heading.subject,
         source,
         new.weight if new else 0,
-        old.weight if old else 0,
-        old.other_weight if old else 0,
-        old.source if old else "",
-        old.time if old else 0,
+        *old_fields,
         undoes,
         0,
     )

@@ -74,9 +74,7 @@ class _NumberedMail:
 
     def __init__(self, sources: Sequence[LabelledMail]) -> None:
         self._sources = sources
-        self.fault: tuple[int, Exception] | None = (
-            None  # the index of the source that raised an error, and it
-        )
+        self.fault: tuple[int, Exception] | None = None  # the index of the source that raised, and its error
         self.is_at_end = False  # whether all messages were read
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:

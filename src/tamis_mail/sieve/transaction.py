@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     # The digest of a message (None if it is subtracted), its canonical bytes, and what it adds to the counts
     # of each of its features.
-    Item = tuple[bytes | None, bytes, Change]
+    UncountedMessage = tuple[bytes | None, bytes, Change]
 
 
 class Transaction:
@@ -42,9 +42,11 @@ class Transaction:
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._token_version = store.token_version()
         self._now = int(time.time())
-        self._uncounted: list[Item] = []  # messages whose features workers will count
+        self._uncounted: list[UncountedMessage] = []  # messages whose features workers will count
         self._bytes = 0  # the total length of those that are added
-        self._uncounted_pruned: list[Item] = []  # the same for messages to be subtracted from pruned counts
+        self._uncounted_pruned: list[
+            UncountedMessage
+        ] = []  # the same for messages to be subtracted from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
@@ -248,8 +250,8 @@ class Transaction:
             raise self._missing_features_error()
         else:
             self._refuse_other_tokens(old)
-            items = self._uncounted_pruned if self._prunings else self._uncounted
-            items.append((None, plain, self._change(old, -1)))
+            uncounted = self._uncounted_pruned if self._prunings else self._uncounted
+            uncounted.append((None, plain, self._change(old, -1)))
         self._writer.remove(old.digest)
 
     def _refuse_other_tokens(self, old: Entry) -> None:
@@ -300,7 +302,7 @@ class Transaction:
 
         def subtraction_jobs() -> "Iterator[tuple[Any, ...]]":
             while self._uncounted_pruned:
-                yield self._make_job(_take_items(self._uncounted_pruned))
+                yield self._make_job(_take_messages(self._uncounted_pruned))
 
         added: list[CountTable] = []
         for counted in run_jobs("count_and_pack", jobs()):
@@ -344,14 +346,16 @@ class Transaction:
 
     def _make_packing_job(self, digests: deque[list[bytes]]) -> "tuple[Any, ...]":
         """Return the arguments of a job that counts and packs messages; append the digests of those added."""
-        items = _take_items(self._uncounted)
+        messages = _take_messages(self._uncounted)
         self._bytes = 0
-        digests.append([digest for digest, _, _ in items if digest is not None])
-        return *self._make_job(items), [digest is not None for digest, _, _ in items]
+        digests.append([digest for digest, _, _ in messages if digest is not None])
+        return *self._make_job(messages), [digest is not None for digest, _, _ in messages]
 
-    def _make_job(self, items: "Sequence[Item]") -> "tuple[list[bytes], list[Change], int, int]":
+    def _make_job(
+        self, messages: "Sequence[UncountedMessage]"
+    ) -> "tuple[list[bytes], list[Change], int, int]":
         """Return the arguments of a job that counts the features of messages."""
-        raws, changes = [plain for _, plain, _ in items], [change for *_, change in items]
+        raws, changes = [plain for _, plain, _ in messages], [change for *_, change in messages]
         return raws, changes, self._writer.n_labels, self._token_version
 
     def _store_bundles(
@@ -375,10 +379,10 @@ class Transaction:
         return table
 
 
-def _take_items(items: "list[Item]") -> "list[Item]":
-    """Return the items of one job, and remove them from the list."""
-    part = items[:JOB_MESSAGES]
-    del items[:JOB_MESSAGES]
+def _take_messages(uncounted: "list[UncountedMessage]") -> "list[UncountedMessage]":
+    """Return the messages of one job, and remove them from the list."""
+    part = uncounted[:JOB_MESSAGES]
+    del uncounted[:JOB_MESSAGES]
     return part
 
 

@@ -14,7 +14,7 @@ from tamis_mail.store.runs import damage_error, fetch_shelves
 
 _MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 200 to 1,300 bytes, because keys are evenly distributed
 UNIT = 2.0**-10  # coefficients are stored as multiples of this log-odds, and are within ±32
-FEW_ENTRIES = 1 << 21  # coefficients; if there are fewer, a key may take eight bytes: see `runs.choose_bits`
+FEW_ENTRIES = 1 << 21  # with fewer coefficients, a key may take eight bytes: see `runs.choose_bits`
 
 
 def entry_format(bits: int) -> str:

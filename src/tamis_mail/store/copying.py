@@ -9,7 +9,7 @@ from tamis_mail.store.shared_rows import SHARED_TABLES
 from tamis_mail.store.store import Store
 
 _ROWS = 5000  # rows that are in memory at once
-_READING_SHARE = 0.5  # of the progress bar, if the target is on a server: to read rows, before they are sent
+_READING_SHARE = 0.5  # of the progress bar, for reading the rows, if they are sent to a server afterwards
 
 
 def copy(

@@ -31,16 +31,11 @@ LABELS = (SPAM, HAM)
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
 _TOTALS_TOKEN = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
-_MAX_LINE_BYTES = (
-    1 << 16
-)  # of a file; the tokens of bogofilter have at most 30 bytes, those of SpamAssassin 5
+_MAX_LINE_BYTES = 1 << 16  # a token of bogofilter has at most 30 bytes, one of SpamAssassin has 5
 _COUNT_BITS = 40  # bits of a count of 12 digits
 _BATCH_LINES = 1 << 18  # lines whose counts are summed at a time
 _MAX_FEATURES = 1 << 26  # ten times the largest known list
-_MIN_WORD_BYTES, _MAX_WORD_BYTES = (
-    3,
-    15,
-)  # SpamAssassin counts shorter words not at all, longer ones truncated
+_MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # SpamAssassin shortens longer words, and ignores shorter ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,7 @@ Progress = Callable[[float], None]  # called with the completed share of the wor
 EntrySelection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]
 
 _MIN_DATES = 10  # with fewer messages of a known date, no period (of `Status`) is computed
-_OUTERMOST = (
-    0.05  # fraction of the first and of the last messages that a period excludes: clocks may be wrong
-)
+_OUTERMOST = 0.05  # fraction of messages at each end that a period excludes, because clocks may be wrong
 _MERGE_MESSAGES = 5000  # messages whose features are in memory at once in a merge
 _MAX_FAULTS = 20  # faults of one kind that are listed
 

@@ -47,7 +47,7 @@ _RETRY_SECONDS = 5.0  # how long to try to connect again: enough for a restart o
 _ROWS = 2000  # rows that are read or written at once
 _KEPT_COMMITS = 10_000  # a replica that lacks more commits reads all rows
 _TRIM = 500  # old commits and deleted rows are removed after every 500 commits
-_SCHEMA_LOCK = 0x74616D69  # ("tami") number of the advisory lock that a process holds to create the tables
+_SCHEMA_LOCK = 0x74616D69  # "tami": the advisory lock that a process holds while it creates the tables
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
         id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -51,9 +51,7 @@ UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
 
 MAX_ATTEMPTS = 5  # after so many failures, a message is not tried again
 _FIRST_RETRY_SECONDS = 60  # time from the first failure to the second attempt
-_RETRY_FACTOR = (
-    8  # ratio of each wait to the one before: the last attempt is almost ten hours after the first
-)
+_RETRY_FACTOR = 8  # each wait is so many times the one before: the last attempt is ten hours after the first
 # A place is kept for so long after its message has gone: a mail program that was offline for weeks may
 # complete a move late.
 _GONE_SECONDS = 30 * 86400
