@@ -20,7 +20,7 @@ from typing import Any
 
 from tamis_mail.files import is_there, refuse_irregular
 from tamis_mail.locations import find_local_path
-from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError
+from tamis_mail.store.log import FORGOTTEN, VERDICT, Event, EventLog, LogError, write_transaction
 
 APPLICATION = 0x74616D63  # "tamc": identifies a catalog
 VERSION = 1
@@ -28,11 +28,11 @@ _BUSY_SECONDS = 30.0  # how long to wait for another process that writes
 _EVENT_BATCH = 5000  # events of the log that are read at a time
 _MIN_INDEXED_LENGTH = 3  # characters of a word; shorter words are not found by the index of trigrams
 _MAX_WORDS = 8  # of a search; further words are ignored
-# A condition that at most _MAX_SORTED messages meet is rare: all of them are found and sorted. If more meet
-# it, reading rows in the order of the list soon finds enough of them for a page.
+# A condition that at most _MAX_SORTED messages meet is rare: SQLite finds and sorts all of them. If more meet
+# it, SQLite reads rows in the order of the list, and soon finds enough for a page.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
-_UNJUDGED = 3.0  # the doubt of a message without a verdict: above all others, so that it is listed last
+_UNJUDGED = 3.0  # the doubt of a message without a verdict: larger than all others, so that it is listed last
 _MAX_INTEGER = (1 << 62) - 1  # limit of the integers of a cursor
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
@@ -126,7 +126,7 @@ class Row:
     verdict: str  # empty before the first verdict
     probability: float | None
     doubt: float  # the smaller, the less certain is the verdict (`_compute_doubt_key`)
-    is_stale: bool  # it has a file, and no verdict or one from before something was learned
+    is_stale: bool  # it has a file, but no verdict, or something was learned after the verdict
     label: str  # with which the message was learned; empty if it was not
     has_file: bool
 
@@ -148,7 +148,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The sort keys of a row in a list: another page begins after this row, or ends before it."""
+    """The sort keys of a row: a page of a list begins after this row, or ends before it."""
 
     doubt: float
     age: int  # minus the date
@@ -156,7 +156,6 @@ class Cursor:
 
     @classmethod
     def of(cls, row: Row) -> Cursor:
-        """Return the sort keys of a row."""
         return cls(row.doubt, -row.date, row.number)
 
     @classmethod
@@ -187,7 +186,7 @@ class Cursor:
 class Listing:
     """A page of a list, and whether there are pages before and after it.
 
-    The page of the cursor's row counts, even if that row was removed meanwhile.
+    There is a page on the side of the cursor's row, even if that row was removed meanwhile.
     """
 
     rows: list[Row]
@@ -229,7 +228,6 @@ class Catalog:
         return cls(f"{find_local_path(store_path)}.catalog")
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def _set_up(self) -> None:
@@ -237,7 +235,7 @@ class Catalog:
         connection = self._connection
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = NORMAL")
-        # In kilobytes. With 16,000, pages of the list were no faster, and memory grew with each of them.
+        # In kilobytes. With 16,000, pages of the list were read no faster, and memory grew with each page.
         connection.execute("PRAGMA cache_size = -2000")
         connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
@@ -272,19 +270,10 @@ class Catalog:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Run the block as one transaction."""
-        connection = self._connection
-        with self._explain_errors():
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
+        with self._explain_errors(), write_transaction(self._connection):
+            yield
 
     def _query(self, statement: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """Return all rows of a query."""
         with self._explain_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
@@ -413,7 +402,7 @@ class Catalog:
     ) -> Listing:
         """Return a page of a list: the first one, or the one after or before the row of a cursor.
 
-        It has at most `limit` rows, from 1 to _MAX_PAGE. If both cursors are given, `before` counts.
+        It has at most `limit` rows, from 1 to _MAX_PAGE. If both cursors are given, `before` is used.
         """
         limit = max(1, min(limit, _MAX_PAGE))
         conditions, parameters = self._make_conditions(query)
@@ -428,7 +417,7 @@ class Catalog:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
             # A short word is found by scanning the table. To scan and sort takes a fifth of the time of
-            # reading rows in an index's order, which `+` prevents.
+            # reading rows in the order of an index, which a `+` before the columns prevents.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
@@ -500,28 +489,27 @@ class Catalog:
         )
 
     def count_with_file(self) -> int:
-        """Return the number of messages that have a file."""
         ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
         return int(count)
 
     def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
         """Make a row from its _COLUMNS; `learned` is the number of the last event that taught something."""
         number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
-        is_stale = file is not None and (not verdict or judged < learned)
         has_file = file is not None
+        is_stale = has_file and (not verdict or judged < learned)
         return Row(
-            number=number,
-            digest=digest,
-            sender=sender,
-            subject=subject,
-            date=-age,
-            size=size,
-            verdict=verdict,
-            probability=probability,
-            doubt=doubt,
-            is_stale=is_stale,
-            label=label,
-            has_file=has_file,
+            number,
+            digest,
+            sender,
+            subject,
+            -age,
+            size,
+            verdict,
+            probability,
+            doubt,
+            is_stale,
+            label,
+            has_file,
         )
 
     # The log.

@@ -27,8 +27,8 @@ class FoundMessage:
 
     raw: bytes
     entry: NewMessage
-    # Bytes of the files of the path, in their order, up to the end of this message; in a compressed file,
-    # about.
+    # The number of bytes of all files up to the end of this message, in the order of the files; in a
+    # compressed file, an estimate.
     position: int
 
 
@@ -37,9 +37,9 @@ def scan_path(
 ) -> Iterator[FoundMessage]:
     """Yield all messages of those files of a path that are new, or have changed since they were read.
 
-    A file is noted in the catalog as read after its last message. Of several files, one that cannot be read
-    as mail is noted, too, and skipped until it changes. `on_size` is called with the bytes of all files.
-    Raise SourceError if the path, or its only file, cannot be read as mail.
+    After its last message, a file is noted in the catalog as read. Of several files, one that cannot be read
+    as mail is noted, too, and skipped until it changes. `on_size` is called with the number of bytes of all
+    files. Raise SourceError if the path, or its only file, cannot be read as mail.
     """
     files = [*_list_files(path)]
     if on_size:
@@ -47,7 +47,7 @@ def scan_path(
     position = 0
     for file_path, size, changed_ns in files:
         if catalog.find_file(file_path) != (size, changed_ns):
-            # No file has the size -1, so that this one is read again if the caller stops before its end.
+            # No file has the size -1: this one is read again if the caller stops before its end.
             file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:

@@ -21,7 +21,7 @@ _PLACEHOLDER = "{user}"
 
 
 class Service(Protocol):
-    """A service handles connections."""
+    """The part of a daemon that handles connections by its protocol."""
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, /) -> None:
         """Handle one connection, which `Server` closes afterwards. An error ends this connection only."""
@@ -168,7 +168,7 @@ def _read_socket_mode(text: str) -> int:
 
 
 def make_argument_type(read: Callable[[str], object]) -> Callable[[str], object]:
-    """Return a `type` for argparse that reports the text of a ValueError, which argparse alone omits."""
+    """Return a `type` for argparse that reports the text of a ValueError, which argparse would omit."""
 
     def convert(text: str) -> object:
         try:

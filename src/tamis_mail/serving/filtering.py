@@ -1,7 +1,7 @@
 """Judge and learn messages in a few threads, outside the event loop; errors of a store become return values.
 
-A thread that is free judges several waiting messages together, which takes less time per message than one by
-one. Each thread has its own connections to the stores. A separate thread learns: it may have to wait half a
+A thread that is free judges several waiting messages together, which takes less time than one by one. Each
+thread has its own connections to the stores. A separate thread learns: it may have to wait half a
 minute for another process that writes, but verdicts only read and need not wait. A store that was replaced by
 another file is opened again. Verdicts are written to the log beside the store once a second.
 """
@@ -25,7 +25,7 @@ from tamis_mail.verdict import RULE, Judgement, Rule, Verdict
 T = TypeVar("T")
 
 _FLUSH_SECONDS = 1.0  # time between two writes of verdicts to the logs
-_MAX_WAITING = 200  # messages in the queue for a thread; the callers of further ones wait for a free place
+_MAX_WAITING = 200  # messages in a queue; a caller with a further one waits until the queue has room
 _BATCH = 32  # maximum number of messages that are judged together
 _BATCH_BYTES = 4 << 20  # a batch of so many bytes gets no more messages
 
@@ -35,8 +35,8 @@ class TimedVerdict:
     """A verdict, and the seconds that it took."""
 
     verdict: Verdict
-    required: float  # the probability from which the store's rule says spam
-    seconds: float  # the mean per message of those that were judged together
+    required: float  # the probability of spam from which on the store's rule says spam
+    seconds: float  # the mean for the messages that were judged together
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,8 @@ class Filtering:
         """Judge a message; without a store, every message is unsure.
 
         The store of `user` judges it or, if there is none, the common store. With `with_evidence`, the thread
-        also computes the strongest evidence, which would otherwise be computed in the event loop.
+        also computes the strongest evidence, which would otherwise be computed when it is read, in the event
+        loop.
         """
         if self._is_closed:
             return _STOPPING
@@ -94,13 +95,13 @@ class Filtering:
     def find_store_user(self, user: str) -> str:
         """Return the user whose store judges a user's mail: this user, or "" for the common store.
 
-        A store on a server is not asked for here; it counts as being there.
+        A store on a server counts as existing; the server is not asked.
         """
         try:
             path = self._path_of(user)
             return user if user and (is_address(path) or is_there(path)) else ""
         except OSError:
-            return user  # judging will report why the store cannot be reached
+            return user  # `judge` will return a fault that says why the store cannot be reached
 
     async def learn(self, raw: bytes, label: str, user: str = "") -> Receipt | Fault:
         """Learn a message in the user's store; a missing store is created."""
@@ -202,23 +203,20 @@ def _judge_items(
     """Judge messages of several users; the messages of each user are judged together."""
     outcomes: dict[int, TimedVerdict | Fault] = {}
     by_user: dict[str, list[int]] = {}
-    for number, item in enumerate(items):
-        by_user.setdefault(item.user, []).append(number)
-    for user, numbers in by_user.items():
-        judge = partial(_judge, [items[number] for number in numbers], path_of(""))
+    for index, item in enumerate(items):
+        by_user.setdefault(item.user, []).append(index)
+    common_path = path_of("")
+    for user, indices in by_user.items():
+        judge = partial(_judge, [items[index] for index in indices], common_path)
         judged = _run_catching_faults(judge, worker, path_of, user)
-        if isinstance(judged, Fault) and len(numbers) > 1:  # an error of one message must not affect others
-            singles = [partial(_judge, [items[number]], path_of("")) for number in numbers]
-            parts = [_run_catching_faults(single, worker, path_of, user) for single in singles]
-            outcomes.update(
-                (number, part if isinstance(part, Fault) else part[0])
-                for number, part in zip(numbers, parts, strict=True)
-            )
-        elif isinstance(judged, Fault):
-            outcomes[numbers[0]] = judged
-        else:
-            outcomes.update(zip(numbers, judged, strict=True))
-    return [outcomes[number] for number in range(len(items))]
+        if not isinstance(judged, Fault):
+            outcomes.update(zip(indices, judged, strict=True))
+        elif len(indices) == 1:
+            outcomes[indices[0]] = judged
+        else:  # one by one, because an error of one message must not affect others
+            for index in indices:
+                (outcomes[index],) = _judge_items([items[index]], worker, path_of)
+    return [outcomes[index] for index in range(len(items))]
 
 
 def _judge(
@@ -229,8 +227,7 @@ def _judge(
     if path != common_path and not worker.stores.has_store(path):
         path = common_path
     if not worker.stores.has_store(path):
-        no_evidence = tuple
-        nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), no_evidence)
+        nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)  # `tuple()`: no evidence
         return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - started) for _ in items]
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.verdict_store).spam
@@ -247,7 +244,7 @@ def _judge(
 
 
 def _set_outcome(item: _WaitingMessage, outcome: TimedVerdict | Fault) -> None:
-    if not item.future.done():  # its connection may have ended
+    if not item.future.done():  # it is cancelled if its connection has ended
         item.future.set_result(outcome)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TCP = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:]*)):(?P<port>\d{1,5})")
-_FIRST_SYSTEMD_SOCKET = 3  # systemd passes its sockets as file descriptors from 3 on
+_FIRST_SYSTEMD_SOCKET = 3  # systemd passes sockets as the file descriptors from 3 on
 _BACKLOG = 128  # connections that wait in the operating system until they are accepted
 
 

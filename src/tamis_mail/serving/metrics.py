@@ -14,7 +14,7 @@ from tamis_mail.serving.listeners import Listener
 
 
 class Metrics:
-    """The interface of metrics; this class counts nothing, for a daemon that serves no metrics."""
+    """The interface of metrics; for a daemon that serves none, this class counts nothing."""
 
     def count_verdict(self, label: str, seconds: float) -> None:
         """Count a verdict and the seconds that it took."""

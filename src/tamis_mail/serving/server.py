@@ -1,7 +1,7 @@
 """The asynchronous server that all daemons share.
 
 `Limits.connections` is the number of connections that are handled at once. One more per socket is accepted
-and waits; all others wait in the queue of the operating system, so that a flood of clients takes no memory.
+and waits; all others wait in the queue of the operating system, so that many clients at once take no memory.
 On SIGTERM and SIGINT, the server stops listening, and open connections have `Limits.stop_seconds` to end.
 SIGHUP calls `reload`.
 """
@@ -34,7 +34,7 @@ class Limits:
 
 
 class Server:
-    """Listens, and hands each connection to a handler.
+    """Listens, and calls a handler for each connection.
 
     `started` is set when all sockets are open; `stop` ends the server as a signal does.
     """
@@ -149,9 +149,8 @@ class Server:
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(
-            NotImplementedError, ValueError, RuntimeError
-        ):  # not in the main thread, or not on Unix
+        # An error says that this is not the main thread, or not Unix.
+        with suppress(NotImplementedError, ValueError, RuntimeError):
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
             loop.add_signal_handler(signal.SIGHUP, self._reload)

@@ -9,7 +9,7 @@ from tamis_mail.locations import is_address
 from tamis_mail.sieve import Sieve
 from tamis_mail.store import has_store
 
-_MAX_STORES = 16  # stores that are kept open; each has some MB of cached counts
+_MAX_STORES = 16  # stores that are kept open; each has some megabytes of cached counts
 
 
 class OpenStores:
@@ -57,7 +57,6 @@ class OpenStores:
                 sieve.flush_log()
 
     def close(self) -> None:
-        """Close all stores."""
         for path in list(self._sieves):
             self.drop(path)
 
@@ -84,5 +83,5 @@ def _identify(path: Path, sieve: Sieve) -> tuple[int, ...]:
         return ()
     if sieve.store.sees_changes:
         return status.st_dev, status.st_ino
-    has_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_log
+    has_write_ahead_log = os.path.exists(f"{path}-wal")  # noqa: PTH110
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, has_write_ahead_log

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.threads import Threads
 
     Job = str | Callable[..., Any]  # a function, or the name of one in `jobs`
-    RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]  # a job and its inputs → results
+    # A function that runs a job once for each tuple of arguments, and yields the results in order.
+    RunJobs = Callable[[Job, Iterable[tuple[Any, ...]]], Iterator[Any]]
     Message = TypeVar("Message")
 
-# At most this many messages, with fewer bytes in all than this, take less time than the start of workers.
+# At most so many messages, of fewer bytes together, take less time in this thread than the start of workers.
 _INLINE_MESSAGES = 150
 _INLINE_BYTES = 4 << 20
-# A job of learning or guessing has at most about this many messages or bytes; other jobs have other limits.
+# A job of learning or guessing has at most about so many messages or bytes; other jobs have other limits.
 JOB_MESSAGES = 250
 JOB_BYTES = 4 << 20
 MAX_BATCH_BYTES = 32 << 20  # a batch ends with the message that reaches this, so that it fits into memory
@@ -40,10 +41,9 @@ def count_cores() -> int:
 
 
 def find_job(job: Job) -> Callable[..., Any]:
-    """Return the function of a job.
+    """Return the function of a job, given this function or its name in `jobs`.
 
-    Give the name of a function in `jobs`, so that a process that leaves the job to worker processes does not
-    import `jobs`, and so NumPy.
+    With a name, a process that lets worker processes run the job does not import `jobs`, which imports NumPy.
     """
     function: Callable[..., Any] = getattr(import_module(_JOBS), job) if isinstance(job, str) else job
     return function
@@ -82,12 +82,12 @@ class Executor:
     def prepare(
         self, messages: Iterable[Message], processes: int | None, measure: Callable[[Any], int] = len
     ) -> tuple[Iterator[Message], RunJobs]:
-        """Return the messages and a function that runs jobs on them; `measure` returns a message's bytes.
+        """Return the messages and a function that runs jobs on them; `measure` returns the size of a message.
 
-        The first messages are read here, to see whether there are few: then jobs run in this thread. With
-        `processes=1`, jobs always do, and no messages are read ahead. Otherwise `processes` is the number of
-        workers, by default that of the cores; workers that were started before are used again, whatever their
-        number.
+        The first messages are read here, to find whether there are few: then jobs run in this thread. With
+        `processes=1`, jobs always run in this thread, and no messages are read here. Otherwise `processes` is
+        the number of workers, by default that of the cores; workers that were started before are used again,
+        whatever their number.
         """
         remaining = iter(messages)
         first: list[Message] = []

@@ -14,7 +14,7 @@ from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
 from tamis_mail.verdict.arrays import contribute
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT, INTERCEPT_VIEW
 
-_STRONGEST = 20  # of all features, and of those other than n-grams
+_STRONGEST = 20  # so many features of all views are explained, and so many of the views other than n-grams
 
 
 def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:

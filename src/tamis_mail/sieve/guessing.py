@@ -1,13 +1,14 @@
 """Select the unlabelled messages that are confidently spam or ham, and compute their responsibilities.
 
-Naive Bayes is fitted to messages with labels, and a mixture of the same distributions to messages without:
-there, a message counts for each class by its responsibility. This is one step of EM, restricted to the most
-confident messages, equally many of each class: with all messages, or with more steps, one class absorbs the
-other when few labels are known (experiments/0005-mail-views: mean ROC area 98.2 % by labelled mail alone,
-99.1 % with one step for the most confident messages, 97.7 % with two steps for all messages).
+Naive Bayes is fitted to messages with labels, and a mixture of the same distributions to messages without: in
+the mixture, a message counts for each class by its responsibility. This is one step of EM (the
+expectation-maximisation algorithm), restricted to the messages whose class is most certain, equally many of
+each class: with all messages, or with more steps, nearly all messages get one class if few labels are known
+(experiments/0005-mail-views: mean ROC area 98.2 % by labelled mail alone, 99.1 % with one step for the most
+certain messages, 97.7 % with two steps for all messages).
 
-Guesses are based on labelled mail only, so that the same mail gives the same guesses when it comes again and
-no mail was labelled in between.
+Guesses are based on labelled mail only, so that the same mail gives the same guesses again, unless mail was
+labelled in between.
 """
 
 from collections.abc import Sequence
@@ -33,4 +34,4 @@ def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> li
     limit = min(int(_MAX_FRACTION * len(features)), int(hams), int(spams))
     selected = {*order[:limit].tolist(), *order[len(order) - limit :].tolist()}
     units = np.rint(probability * GUESS_UNITS).astype(np.int64).tolist()
-    return [spam_units if number in selected else None for number, spam_units in enumerate(units)]
+    return [spam_units if index in selected else None for index, spam_units in enumerate(units)]

@@ -21,7 +21,7 @@ class OpenStore:
 
     def __init__(self, store: VerdictStore) -> None:
         self.store = store
-        self.data_version = -1
+        self.data_version = -1  # of the store when the cache was last cleared
         self.runs: RunCache = {}
 
     @contextmanager
@@ -36,7 +36,7 @@ class OpenStore:
 
 
 class _StoreAtPath:
-    """The store at a path, and what verdicts read: this store, or an overlay of it and the site's."""
+    """The store at a path (`own`), and what verdicts read: this store, or an overlay of it and the site's."""
 
     def __init__(self, own: Store, judging: OpenStore) -> None:
         self.own = own
@@ -60,7 +60,7 @@ class _StoreAtPath:
 
 
 class _ThreadStores(threading.local):
-    """The stores that a thread keeps open, by path; None if a store is closed after each job."""
+    """The stores that a thread keeps open, by path; None if the thread closes stores after each job."""
 
     stores: dict[str, _StoreAtPath] | None = None
 

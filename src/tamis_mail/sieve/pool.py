@@ -2,8 +2,8 @@
 
 Without the compiled core, and for older versions of the tokens, Python parses the mail, and the interpreter
 runs one thread at a time; so processes are used (otherwise threads: `tamis_mail.sieve.threads`). The
-processes run `tamis_mail.sieve.worker`. They are not made by `multiprocessing`, which would run the caller's
-script again in each of them.
+processes run `tamis_mail.sieve.worker`. They are not made by `multiprocessing`, which would import the
+caller's script again in each of them.
 """
 
 import os
@@ -31,7 +31,7 @@ class Pool:
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._threads = ThreadPoolExecutor(size)
         self._workers: list[subprocess.Popen[bytes]] = []
-        for _ in range(size):  # now, so that they import modules while the first messages are read
+        for _ in range(size):  # now, not with the first job: they import modules while messages are read
             worker = _start()
             self._workers.append(worker)
             self._idle.put(worker)
@@ -43,7 +43,7 @@ class Pool:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool = False) -> None:
-        """Stop the workers: after the jobs that they are running, or at once."""
+        """Stop the workers after the jobs that they are running; with `at_once`, kill them."""
         for worker in self._workers:
             if at_once:
                 worker.kill()
@@ -59,7 +59,7 @@ class Pool:
                         stream.close()
 
     def map(self, job: str | Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield job(*input) for each input, in order; a few inputs are processed ahead.
+        """Yield job(*input) for each input, in order; some inputs are processed before the caller needs them.
 
         A job is a function, or the name of a function in `tamis_mail.sieve.jobs`, which this process then
         need not import.
@@ -92,11 +92,12 @@ class Pool:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """Start a worker with the `sys.path` of this process; `-P` does not add the current folder."""
+    """Start a worker with the `sys.path` of this process."""
     # Jobs make no reference cycles, and garbage collection would take a tenth of the run time.
     imports = "from tamis_mail.sieve.worker import main"
-    begin = f"import gc, sys; gc.disable(); sys.path[:] = {sys.path!r}; {imports}; main()"
-    command = [sys.executable, "-P", "-S", "-c", begin]  # `sys.path` is complete without `site`
-    # There is a worker per core already, and NumPy would start a thread per core in each of them.
+    program = f"import gc, sys; gc.disable(); sys.path[:] = {sys.path!r}; {imports}; main()"
+    # -P: the current folder is not added to `sys.path`. -S: nor are those that the module `site` would add.
+    command = [sys.executable, "-P", "-S", "-c", program]
+    # There is one worker per core, and NumPy would start one thread per core in each of them.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -1,11 +1,12 @@
-"""Prune by effect: drop words and pairs of words that hardly change verdicts.
+"""Drop words and pairs of words that hardly change verdicts.
 
 The score of a view is a mean of weights, to which an unknown feature contributes zero. So dropping features
 of absolute weight at most e changes the score by at most e, and the log-odds by at most e times the sum of
-the scales of the pruned views. Only features whose total weight is at most that of one message learned now
-are dropped: those that were seen once, or more often before decays. A common word of weight zero must stay,
-or it would seem rare when it comes again. Headers stay, because they measure how familiar a message is. The
-fitted weights stay, too, because the bound is computed with them.
+the scales of the pruned views. Only features whose counts add up to at most the weight of one message learned
+now are dropped: those that were seen once, or more often before decays. A common word of weight zero must
+stay: if it were dropped, it would have the weight of a rare word when it occurs again. Headers stay, because
+the rule (`acquaintance`) depends on how many are known. The fitted weights stay, too, because the bound is
+computed with them.
 """
 
 from collections.abc import Sequence
@@ -40,7 +41,9 @@ def prune(
         is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
             table.counts.sum(axis=1) <= message_weight
         )
-        for name, rest in list_comparisons(list_other_labels(labels)):
+        for name, rest in list_comparisons(
+            list_other_labels(labels)
+        ):  # a label, and those it is compared with
             comparison_rule = rule if name == SPAM else rule.drop_centres()
             one, other = sides(labels, name, rest, message_weight, rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)

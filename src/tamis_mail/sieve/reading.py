@@ -1,7 +1,7 @@
 """Read batches of messages that are to be learned, before the transaction that learns them.
 
 The compiled core reads them and keeps their features, without NumPy, which the main thread imports meanwhile.
-Without the core, and for older versions of the tokens, `jobs` reads them in the same form.
+Without the core, and for older versions of the tokens, `jobs` reads them and returns the same values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tamis_mail.message import Heading
     from tamis_mail.store.bundle_arrays import Bundle
 
-    Part = Bundle | MergedFeatures  # the features of some messages
+    Part = Bundle | MergedFeatures  # the features of the messages of one bundle
     PlaceInPart = tuple[Part, int]  # the part with the features of a message, and the message's place in it
 
 
@@ -35,8 +35,8 @@ class ReadMessages:
     token_version: int
     digests: list[bytes]
     headings: list[Heading]  # of all messages; empty if they were not asked for
-    # The indices of the messages whose features were read, in ascending order: all but those that the store
-    # knows, and copies of an earlier message here.
+    # The indices of the messages whose features were read, in ascending order: not those of messages that the
+    # store knows under the label, nor of copies of an earlier message here.
     places: list[int]
     dates: list[int | None]  # of the messages at `places`
     # For each bundle in order: its number of messages, and their packed features (None if they are too many).
@@ -79,7 +79,7 @@ def read_messages(
 
 
 def find_known(path: str | None, digests: Sequence[bytes], label: str) -> tuple[int, set[bytes]]:
-    """Return the version of the tokens of the store at a path, and the messages it knows under a label."""
+    """Return the version of the tokens of a store, and the digests that it knows under a label."""
     if path is None:
         return VERSION, set()
     with open_store(path) as opened:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from tamis_mail.locations import find_local_path
 from tamis_mail.message import Heading, canonical, digest, read_heading
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.verdict import Verdict
 
-    Change = tuple[Receipt, bytes | Heading | None]  # (receipt, the bytes or the heading of its message)
+    LoggedChange = tuple[
+        Receipt, bytes | Heading | None
+    ]  # (receipt, the bytes or the heading of its message)
 
 _BATCH = 1000  # verdicts that are written together
+# The last fields of a verdict's event: it has no journal entries, undoes nothing, and has no number yet.
+_NO_ENTRIES = (0, 0, 0, "", 0, 0, 0)
 
 
 class Recorder:
@@ -34,12 +38,10 @@ class Recorder:
         self._store_path = store_path
         self._is_on = is_on
         self._verdicts: list[Event] = []  # verdicts that are not written yet
-        self._logs_verdicts: bool | None = (
-            None  # the last result of `logs_verdicts`; None if it is out of date
-        )
+        self._logs_verdicts: bool | None = None  # the last result of `logs_verdicts`; None after each `flush`
 
     def logs_verdicts(self) -> bool:
-        """Whether verdicts are written: the log is on, and the user may write the store."""
+        """Whether verdicts are written: the log is on, and this process may write the store."""
         if self._logs_verdicts is None:
             self._logs_verdicts = self._is_on() and os.access(find_local_path(self._store_path), os.W_OK)
         return self._logs_verdicts
@@ -65,13 +67,7 @@ class Recorder:
                 identity.sender,
                 identity.subject,
                 source,
-                0,
-                0,
-                0,
-                "",
-                0,
-                0,
-                0,
+                *_NO_ENTRIES,
             )
         )
         if len(self._verdicts) >= _BATCH:
@@ -83,16 +79,12 @@ class Recorder:
         if verdicts:
             self._write(verdicts)
 
-    def write_changes(self, changes: Sequence[Change], source: str) -> None:
-        """Record changes of the store by messages of one source."""
-        self.write_changes_by_source([(source, changes)])
-
-    def write_changes_by_source(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
-        """Record changes of the store; erase senders and subjects of forgotten messages from the log."""
-        self.write_events(*self.describe_changes(changes_by_source))
+    def write_changes(self, changes: Sequence[LoggedChange], source: str) -> None:
+        """Write the changes that messages of a source made; erase forgotten messages from older events."""
+        self.write_events(*self.describe_changes([(source, changes)]))
 
     def describe_changes(
-        self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]
+        self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]
     ) -> tuple[list[Event], set[bytes]]:
         """Return the events of changes of the store, and the digests of messages to erase from older events.
 
@@ -103,7 +95,7 @@ class Recorder:
         events: list[Event] = []
         for source, changes in changes_by_source:
             forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
-            # No event for a sent message: it has no entry of the journal.
+            # A sent message makes no event, because it has no entry in the journal.
             logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
             if logged and self._is_on():
                 events += [
@@ -114,12 +106,12 @@ class Recorder:
     def write_events(
         self, events: Sequence[Event], forgotten: set[bytes], is_wanted: Callable[[], bool] = lambda: True
     ) -> None:
-        """Write events, and erase senders, subjects and paths of forgotten messages; do not use the store.
+        """Write events, and erase senders, subjects and paths of forgotten messages, without using the store.
 
         `is_wanted` is called before they are committed to the log; if it returns false, nothing is written.
         """
         if forgotten:
-            self.flush()  # a verdict that is not written yet would name a forgotten message later
+            self.flush()  # otherwise a verdict on a forgotten message might be written after it was erased
         if events or forgotten:
             self._write(events, forgotten, is_wanted)
 
@@ -156,15 +148,14 @@ class Recorder:
     def _write(
         self,
         events: Sequence[Event],
-        erase: Iterable[bytes] = (),
+        erase: Collection[bytes] = (),
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> Sequence[int]:
         """Write events, and erase some messages from older ones; return no numbers after an error."""
-        digests = list(erase)
         try:
-            return self.log.append(events, erase=digests, is_wanted=is_wanted)
+            return self.log.append(events, erase=erase, is_wanted=is_wanted)
         except LogError as error:
-            advice = "; it may still name messages that were forgotten: forget them again" if digests else ""
+            advice = "; it may still name messages that were forgotten: forget them again" if erase else ""
             self.fault = self.fault or f"{error}{advice}"
         except MemoryError:
             self.fault = self.fault or "there was not enough memory to write the log"
@@ -172,10 +163,10 @@ class Recorder:
 
 
 class PendingEvents:
-    """The events of changes in a transaction of the store; the log is committed after the store.
+    """The events of the changes in a transaction of the store, which are committed to the log after it.
 
-    With `is_ahead`, a thread writes them to the log while the store's transaction goes on. The log is locked
-    meanwhile, so this is for a new store, whose log no other process uses.
+    With `is_ahead`, a thread writes them while the store's transaction goes on, and only their commit waits.
+    The log is locked meanwhile, so this is for a new store, whose log no other process uses.
     """
 
     def __init__(self, recorder: Recorder, *, is_ahead: bool) -> None:
@@ -187,21 +178,21 @@ class PendingEvents:
         self._is_wanted = False
         self._error: BaseException | None = None
 
-    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[Change]]]) -> None:
+    def describe(self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]) -> None:
         """Make the events of all changes of the transaction."""
         self._described = self._recorder.describe_changes(changes_by_source)
         if self._is_ahead:
-            # A daemon: an interrupt may end the process before it calls `finish`.
+            # A daemon thread, because an interrupt may end the process before it calls `finish`.
             self._thread = threading.Thread(target=self._write_ahead, daemon=True)
             self._thread.start()
 
     def _write_ahead(self) -> None:
         try:
-            self._recorder.write_events(*self._described, self._wait)
+            self._recorder.write_events(*self._described, self._wait_for_decision)
         except BaseException as error:  # noqa: BLE001 (raised in the thread that calls `finish`)
             self._error = error
 
-    def _wait(self) -> bool:
+    def _wait_for_decision(self) -> bool:
         self._is_decided.wait()
         return self._is_wanted
 
@@ -232,6 +223,7 @@ def _choose_heading(event: Event, messages: Mapping[bytes, bytes]) -> Heading:
 def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0) -> Event:
     """Make the event of a change of the store."""
     old, new = receipt.old, receipt.new
+    old_fields = (old.weight, old.other_weight, old.source, old.time) if old else (0, 0, "", 0)
     # Positional arguments take a third of the time of named ones.
     return Event(
         int(time.time()),
@@ -244,10 +236,7 @@ def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0
         heading.subject,
         source,
         new.weight if new else 0,
-        old.weight if old else 0,
-        old.other_weight if old else 0,
-        old.source if old else "",
-        old.time if old else 0,
+        *old_fields,
         undoes,
         0,
     )

@@ -4,7 +4,7 @@
     learn(raw, label) -> Receipt    idempotent; learning another label moves the message
     learn_sent(messages)            the recipients of sent mail become correspondents
     forget(raw) -> Receipt          exact: the counts are as if the message had never been learned
-    undo(events) -> receipts        exact: counts and journal are as they were before a learning event
+    undo(events) -> receipts        exact: counts and journal are as they were before the events
 
 The commands, the daemons and the web page judge and learn mail by these methods only.
 """
@@ -56,7 +56,7 @@ _SORT_BATCH = 250  # messages per job
 _UNDO_BATCH = 1000  # events per transaction that undoes them
 _UNDOING = "tamis_mail.sieve.undoing"
 _SCORE_TABLES = "tamis_mail.store.score_tables"
-_GUESS_BATCH = 8000  # messages from which the most confident are selected, per transaction
+_GUESS_BATCH = 8000  # messages from which the most certain are selected, per transaction
 
 
 @record(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Sieve:
     def __init__(self, store: Store, *, log: bool = True) -> None:
         self.store = store
         self._executor = Executor(store.token_version)
-        self._open_store: OpenStore | None = None  # for `sort_batch`
+        self._open_store: OpenStore | None = None  # the cache of counts of `sort_batch`
         self._overlay: Overlay | None = None  # of this store and a site's store, if the address names one
         if is_address(store.path_name):
             self._overlay = import_module("tamis_mail.store.overlay").open_overlay(store)
@@ -127,8 +127,8 @@ class Sieve:
 
         If it does not exist, it is created if `create` is true and `readonly` is false; otherwise StoreError
         is raised. With `log`, events are written to the log beside the store, unless it is switched off.
-        `bulk` is for a process that first learns much mail, and has this store open once: the first
-        transaction of a store that is created is faster.
+        `bulk` is for a process that first learns much mail, and opens this store only here: if the store is
+        created, its first transaction is faster.
         """
         store = Store(
             default_path_name() if path is None else path, create=create, readonly=readonly, bulk=bulk
@@ -140,7 +140,7 @@ class Sieve:
             raise
 
     def close(self) -> None:
-        """Stop the workers, write the verdicts that were recorded, and close the store."""
+        """Stop the workers, write the recorded verdicts, and close the store."""
         self._executor.close()
         self.flush_log()
         if self._overlay is not None:
@@ -165,7 +165,7 @@ class Sieve:
         self._recorder.add_verdict(raw, verdict, source)
 
     def flush_log(self) -> None:
-        """Write the verdicts that were recorded."""
+        """Write the recorded verdicts to the log."""
         self._recorder.flush()
 
     def __enter__(self) -> Sieve:
@@ -175,7 +175,9 @@ class Sieve:
         self.close()
 
     def _begin(self, writer: Writer, source: str) -> Transaction:
-        transaction: Transaction = _transactions().Transaction(self.store, writer, source)
+        # A verdict does not need this module.
+        module = import_module("tamis_mail.sieve.transaction")
+        transaction: Transaction = module.Transaction(self.store, writer, source)
         return transaction
 
     # One message.
@@ -242,7 +244,7 @@ class Sieve:
         with self.store.transaction() as writer:
             transaction = self._begin(writer, "")
             (receipt,) = transaction.run([transaction.relabel_digest(digest, label)], run_inline)
-        if receipt.label is not None:  # else the log would erase a message that was judged, not learned
+        if receipt.label is not None:  # otherwise events of a message that was only judged would be erased
             self._recorder.write_changes([(receipt, None)], "")
         return receipt
 
@@ -285,7 +287,7 @@ class Sieve:
     def _choose_judging(self, *, has_identity: bool) -> tuple[Job, Any, tuple[bool, ...]]:
         """Return the job that judges messages, and its arguments before and after the messages.
 
-        If there are few counts, the core holds all of them, and NumPy is not needed.
+        If there are few counts, a table in the compiled core has all of them, and NumPy is not needed.
         """
         if self._overlay is None and import_module(_SCORE_TABLES).can_read_score_table(self.store):
             module = import_module("tamis_mail.sieve.table_judging")
@@ -295,10 +297,10 @@ class Sieve:
     def sort_batch(self, messages: Sequence[bytes], *, with_strongest: bool = False) -> list[Verdict]:
         """Judge messages together, in this process; keep counts in memory until the store changes.
 
-        Daemons use it: they judge all messages together that arrived while the last batch was judged. With a
-        store of 2,000 messages, a batch of ten took 9 ms and a batch of one took 3 ms; `sort` took 9 ms for
-        one message. `with_strongest` also computes `Verdict.strongest`, in 4 ms per message; all evidence of
-        a message took 20 ms.
+        Daemons use it to judge together all messages that arrived while they judged the last batch. With a
+        store of 2,000 messages, a batch of ten messages took 9 ms, a batch of one message 3 ms, and `sort`
+        9 ms for one message. With `with_strongest`, `Verdict.strongest` is computed too, in 4 ms per message;
+        all evidence of a message took 20 ms.
         """
         jobs = import_module("tamis_mail.sieve.jobs")
         if self._open_store is None:
@@ -340,7 +342,7 @@ class Sieve:
     def learn_sources(
         self, sources: Sequence[LabelledMail], *, processes: int | None = None
     ) -> Iterator[Counter[str]]:
-        """Learn messages of several sources as `learn_many` does; yield the actions of each source.
+        """Learn messages of several sources as `learn_many` does; yield the numbers by action of each source.
 
         A transaction may have messages of several sources. An error of a source is raised after the sources
         before it are learned; some of its own messages may have been learned, too.
@@ -360,8 +362,9 @@ class Sieve:
                     yield path, part, sources[number].label, has_headings
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
-        parts: list[ReadPart] = []
-        n_messages = n_bytes = n_complete = 0
+        parts: list[ReadPart] = []  # messages that were read and are not learned yet
+        n_messages = n_bytes = 0  # of these messages
+        n_complete = 0  # sources whose actions were yielded
         all_read = run_jobs(import_module("tamis_mail.sieve.reading").read_messages, jobs())
         for read in all_read:
             if not parts:
@@ -399,6 +402,7 @@ class Sieve:
         has_more: bool,
     ) -> None:
         """Learn messages that were read, in one transaction; log the changes and add to `actions`."""
+        # By index of the source: the receipts, each with the heading or the bytes of the message.
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
         pending = PendingEvents(self._recorder, is_ahead=self.store.is_new)
         try:
@@ -411,9 +415,9 @@ class Sieve:
                         zip(receipts, read.headings or messages, strict=True)
                     )
                 has_moved = any(
-                    receipt.action == "moved" for of_one in changes.values() for receipt, _ in of_one
+                    receipt.action == "moved" for pairs in changes.values() for receipt, _ in pairs
                 )
-                by_source = [(sources[number].source, of_one) for number, of_one in changes.items()]
+                by_source = [(sources[number].source, pairs) for number, pairs in changes.items()]
                 transaction.run(
                     (),
                     run_jobs,
@@ -427,21 +431,21 @@ class Sieve:
         import_module("tamis.threads").run_together(
             [partial(pending.finish, is_wanted=True), self.store.checkpoint]
         )
-        for number, of_one in changes.items():
+        for number, pairs in changes.items():
             one = sources[number]
-            actions[number].update(receipt.action for receipt, _ in of_one)
+            actions[number].update(receipt.action for receipt, _ in pairs)
             if one.progress:
                 one.progress(actions[number].total())
 
     def _max_batch(self) -> int:
-        """Return the number of messages per transaction: the more labels, the fewer, to limit the memory."""
+        """Return the number of messages per transaction: fewer for more labels, to limit the memory."""
         return max(_LEARN_BATCH // max(1, len(self.store.labels()) // 2), JOB_MESSAGES)
 
     def learn_sent(self, messages: Iterable[bytes], *, progress: Progress | None = None) -> Counter[str]:
         """Record the recipients of sent messages; return how many messages were learned, known or ignored.
 
-        Their features are not counted. A message without recipients and an automatic reply are
-        ignored. `forget` and `forget_many` forget sent messages, too.
+        Their features are not counted. Messages without recipients and automatic replies are ignored.
+        `forget` and `forget_many` forget sent messages, too.
         """
         actions: Counter[str] = Counter()
         for batch in batches(messages, _LEARN_BATCH):
@@ -462,9 +466,10 @@ class Sieve:
     ) -> Counter[str]:
         """Learn from messages without labels; return how many were guessed, unsure or known.
 
-        The most confident messages count by their probabilities of spam and ham (one step of EM); the others
-        are unsure, and are not learned. Guesses are based on labelled mail only, so that guesses do not
-        change later ones. `learn` moves a guessed message to its label; `forget` subtracts it exactly.
+        The messages whose class is most certain count by their probabilities of spam and ham (one step of
+        EM, see `guessing`); the others are unsure, and are not learned. Guesses are based on labelled mail
+        only, so that they do not change later guesses. `learn` moves a guessed message to its label; `forget`
+        subtracts it exactly.
         """
         kinds = {label.name == SPAM for label in self.store.labels() if label.weight + label.lent}
         if len(kinds) < 2:
@@ -522,7 +527,7 @@ class Sieve:
         processes: int | None = None,
         progress: Progress | None = None,
     ) -> Counter[str]:
-        """Learn messages with their journal entries of another store, which are given by digest.
+        """Learn messages with their journal entries in another store, which are given by digest.
 
         Labels, weights, times and sources are kept. Return how many messages were learned, known (to this
         store) or unknown (without an entry).
@@ -552,7 +557,7 @@ class Sieve:
         """
         actions: Counter[str] = Counter()
         raw_messages, run_jobs = self._executor.prepare(messages, processes)
-        # Messages are read before the store is locked, because a source may be slow.
+        # A batch is read before the transaction locks the store, because a source may be slow.
         for batch in batches(raw_messages, self._max_batch()):
             receipts = self._change(batch, None, source, run_jobs, has_more=True)
             actions.update(receipt.action for receipt in receipts)
@@ -620,14 +625,9 @@ class Sieve:
 
 
 def _take_all(parts: list[ReadPart]) -> Iterator[ReadPart]:
-    """Yield the parts and remove them from the list, to free their memory."""
+    """Yield the parts, and remove each from the list before, to free its memory."""
     while parts:
         yield parts.pop(0)
-
-
-def _transactions() -> ModuleType:
-    """Import the module that learning needs and a verdict does not."""
-    return import_module("tamis_mail.sieve.transaction")
 
 
 def _read_tokens(plain: bytes, version: int) -> Tokens:

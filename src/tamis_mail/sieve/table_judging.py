@@ -32,7 +32,7 @@ class TableJudge:
         self._data_version = -1
 
     def prepare(self) -> None:
-        """Read the table if no thread has read it or is reading it."""
+        """Read the table, unless a thread has read it before or is reading it."""
         if self._rule is None and self._lock.acquire(blocking=False):
             try:
                 with self._store.snapshot():
@@ -43,7 +43,7 @@ class TableJudge:
     def judge(self, batch: MessageBatch) -> list[Judgement]:
         """Judge the messages of a batch, whose features are read, by one state of the store."""
         store = self._store
-        offsets: list[float] | None = None
+        offsets: list[float] | None = None  # the log-odds of each message by the imported word list
         with self._lock, store.snapshot():
             rule = self._read()
             has_people = store.has_people()

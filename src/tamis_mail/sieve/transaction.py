@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tamis_mail.labels import GUESS_UNITS, GUESSED_LABELS
 from tamis_mail.message import canonical
@@ -22,18 +22,18 @@ from tamis_mail.store import Entry, Store, StoreError, Writer, people
 
 if TYPE_CHECKING:
     from tamis_mail.sieve.executor import RunJobs
-    from tamis_mail.sieve.jobs import CountedMessages
     from tamis_mail.sieve.reading import Part, PlaceInPart, ReadMessages
     from tamis_mail.store.bundle_tables import BundleReader
     from tamis_mail.store.feature_sums import PendingSum
     from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 
-    # The digest of a message (None if it is subtracted), its canonical bytes, what changes in the counts.
-    Item = tuple[bytes | None, bytes, Change]
+    # The digest of a message (None if it is subtracted), its canonical bytes, and what it adds to the counts
+    # of each of its features.
+    UncountedMessage = tuple[bytes | None, bytes, Change]
 
 
 class Transaction:
-    """Learns and forgets messages: the methods change the journal at once, `run` writes the counts."""
+    """Learns and forgets messages: each method changes the journal at once, and `run` writes all counts."""
 
     def __init__(self, store: Store, writer: Writer, source: str) -> None:
         self._store = store
@@ -42,20 +42,22 @@ class Transaction:
         self._message_weight, self._prunings = store.message_weight(), store.prunings()
         self._token_version = store.token_version()
         self._now = int(time.time())
-        self._work: list[Item] = []  # messages that workers count
-        self._bytes = 0  # total length of the messages of `_work` that are added
-        self._pruned: list[Item] = []  # messages that workers count, to subtract them from pruned counts
+        self._uncounted: list[UncountedMessage] = []  # messages whose features workers will count
+        self._bytes = 0  # the total length of those that are added
+        self._uncounted_pruned: list[
+            UncountedMessage
+        ] = []  # the same for messages to be subtracted from pruned counts
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
         # Features of new messages that were read before the transaction, and what each message adds.
         self._parts: list[tuple[Part, Change]] = []
         self._features: dict[bytes, PlaceInPart] = {}  # digest of a new message → its place in a part
-        # All entries of the journal, if only `learn_read` has made any: then they are not looked up.
+        # All entries of the journal, so that they need not be looked up, if only `learn_read` has made any.
         self._journal: dict[bytes, Entry] | None = None if store.has_entries() else {}
 
     def learn(self, raw: bytes, label: str) -> Receipt:
-        """Learn a message under a label; subtract it from another one, under which it is known."""
+        """Learn a message under a label; if it is known under another one, move it."""
         plain = canonical(raw)
         digest = compute_digest(plain)
         old = self._store.find_entry(digest)
@@ -64,9 +66,9 @@ class Transaction:
                 return Receipt("known", label, label, digest)
             self._refuse_other_tokens(old)
             self._subtract(plain, old)
-        entry = self._entry(digest, label, self._message_weight, 0)
+        entry = self._make_entry(digest, label, self._message_weight, 0)
         self._add(plain, entry)
-        return _receipt(old, entry)
+        return _make_receipt(old, entry)
 
     def learn_read(
         self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str | None = None
@@ -86,9 +88,9 @@ class Transaction:
             if old is not None:
                 self._refuse_other_tokens(old)
                 self._subtract(canonical(messages[place]), old)
-            entry = self._entry(digest, label, self._message_weight, 0, source)
+            entry = self._make_entry(digest, label, self._message_weight, 0, source)
             new_entries[digest] = entry
-            receipts.append(_receipt(old, entry))
+            receipts.append(_make_receipt(old, entry))
             places.append(place)
         if not places:
             return receipts
@@ -101,18 +103,14 @@ class Transaction:
         if self._journal is not None:
             self._journal |= new_entries
         change = self._change(next(iter(new_entries.values())), 1)
-        begin = 0
         digests = [read.digests[place] for place in places]
-        for n_messages, packed in read.bundles:
-            part = slice(begin, begin + n_messages)
-            self._writer.store_features(digests[part], packed, read.dates[part])
-            begin += n_messages
+        self._store_bundles(digests, read.bundles, read.dates)
         self._parts += [(part, change) for part in read.parts]
         self._features |= {digest: read.features[digest] for digest in digests}
         return receipts
 
     def _find_entries(self, digests: Sequence[bytes]) -> Mapping[bytes, Entry]:
-        """Return the journal entries of those messages that are in the journal; it may have others, too."""
+        """Return the entries of those messages that are in the journal, and perhaps entries of others."""
         return self._store.find_entries(digests) if self._journal is None else self._journal
 
     def relearn(self, raw: bytes, entries: Mapping[bytes, Entry]) -> Receipt:
@@ -121,7 +119,7 @@ class Transaction:
         digest = compute_digest(plain)
         entry = entries.get(digest)
         if entry is None:
-            return Receipt("unknown", None, None, digest)
+            return _make_unknown_receipt(digest)
         if self._store.find_entry(digest) is not None:
             return Receipt("known", entry.label, entry.label, digest)
         self._add(plain, replace(entry, token_version=self._token_version, prunings=self._prunings))
@@ -129,13 +127,12 @@ class Transaction:
 
     def guess(self, plain: bytes, spam_units: int) -> Receipt:
         """Learn an unlabelled message in canonical form: `spam_units` of its GUESS_UNITS count as spam."""
-        weights = (spam_units * self._message_weight, (GUESS_UNITS - spam_units) * self._message_weight)
-        likelier = int(weights[0] < weights[1])
-        label, weight, other_weight = GUESSED_LABELS[likelier], weights[likelier], weights[1 - likelier]
-        digest = compute_digest(plain)
-        entry = self._entry(digest, label, weight, other_weight)
+        units = (spam_units, GUESS_UNITS - spam_units)
+        likelier = int(units[0] < units[1])
+        weight, other_weight = (units[i] * self._message_weight for i in (likelier, 1 - likelier))
+        entry = self._make_entry(compute_digest(plain), GUESSED_LABELS[likelier], weight, other_weight)
         self._add(plain, entry)
-        return Receipt("guessed", label, None, digest, None, entry)
+        return Receipt("guessed", entry.label, None, entry.digest, None, entry)
 
     def forget(self, raw: bytes) -> Receipt:
         """Forget a message that was learned or guessed, sent, or both."""
@@ -147,12 +144,7 @@ class Transaction:
     def unlearn(self, raw: bytes) -> Receipt:
         """Remove a message and its counts; a sent message stays recorded with its recipients."""
         plain = canonical(raw)
-        digest = compute_digest(plain)
-        old = self._store.find_entry(digest)
-        if old is None:
-            return Receipt("unknown", None, None, digest)
-        self._subtract(plain, old)
-        return Receipt("forgotten", None, old.label, digest, old)
+        return self._unlearn(compute_digest(plain), plain)
 
     def restore(self, raw: bytes | None, entry: Entry) -> Receipt:
         """Restore an earlier journal entry of a message.
@@ -172,7 +164,7 @@ class Transaction:
             self._subtract(plain, old)
         new = replace(entry, token_version=self._token_version, prunings=self._prunings)
         self._add(plain, new)
-        return _receipt(old, new)
+        return _make_receipt(old, new)
 
     def learn_sent(self, raw: bytes) -> Receipt:
         """Record the recipients of a sent message."""
@@ -184,7 +176,7 @@ class Transaction:
         is_new = people.record_sent(self._store, digest, read_senders(plain).addresses, recipients)
         return Receipt("learned" if is_new else "known", None, None, digest)
 
-    def _entry(
+    def _make_entry(
         self, digest: bytes, label: str, weight: int, other_weight: int, source: str | None = None
     ) -> Entry:
         return Entry(
@@ -200,17 +192,20 @@ class Transaction:
 
     def forget_digest(self, digest: bytes) -> Receipt:
         """Forget the message with this digest, by its stored features."""
+        return self._unlearn(digest, None)
+
+    def _unlearn(self, digest: bytes, plain: bytes | None) -> Receipt:
         old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, digest)
-        self._subtract(None, old)
+            return _make_unknown_receipt(digest)
+        self._subtract(plain, old)
         return Receipt("forgotten", None, old.label, digest, old)
 
     def relabel_digest(self, digest: bytes, label: str) -> Receipt:
         """Move the message with this digest to another label, by its stored features."""
         old = self._store.find_entry(digest)
         if old is None:
-            return Receipt("unknown", None, None, digest)
+            return _make_unknown_receipt(digest)
         if old.label == label:
             return Receipt("known", label, label, digest)
         keys = self._find_stored(old)
@@ -232,7 +227,7 @@ class Transaction:
         self._writer.replace(new)
         self._stored.append((keys, self._change(old, -1)))
         self._relabelled.append((keys, self._change(new, 1)))
-        return _receipt(old, new)
+        return _make_receipt(old, new)
 
     def _change(self, entry: Entry, sign: int) -> "Change":
         return tuple(
@@ -243,10 +238,10 @@ class Transaction:
         self._journal = None
         self._writer.record(entry)
         self._bytes += len(plain)
-        self._work.append((entry.digest, plain, self._change(entry, 1)))
+        self._uncounted.append((entry.digest, plain, self._change(entry, 1)))
 
     def _subtract(self, plain: bytes | None, old: Entry) -> None:
-        """Remove a message; subtract it by its stored features or, without these, by those of its bytes."""
+        """Remove a message; subtract its stored features or, without these, those read from its bytes."""
         self._journal = None
         keys = self._find_stored(old)
         if keys is not None:
@@ -255,8 +250,8 @@ class Transaction:
             raise self._missing_features_error()
         else:
             self._refuse_other_tokens(old)
-            work = self._pruned if self._prunings else self._work
-            work.append((None, plain, self._change(old, -1)))
+            uncounted = self._uncounted_pruned if self._prunings else self._uncounted
+            uncounted.append((None, plain, self._change(old, -1)))
         self._writer.remove(old.digest)
 
     def _refuse_other_tokens(self, old: Entry) -> None:
@@ -287,38 +282,32 @@ class Transaction:
         has_moved: bool = False,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> list[Receipt]:
-        """Take the steps one by one while workers count; then write the counts, and fit weights if due.
+        """Iterate over `steps` while workers count; then write the counts, and fit the weights if necessary.
 
-        The steps are an iterator that calls the methods above; return its receipts. With `has_more`, further
-        transactions follow, after which the caller fits the weights, unless this one has removed or moved a
-        message; `has_moved` says that `learn_read` has moved one. `meanwhile` is called once, while the
-        weights are fitted if they are.
+        `steps` calls the methods of this object and yields their receipts, which are returned. With
+        `has_more`, further transactions follow, after which the caller fits the weights; if this transaction
+        has removed or moved a message, they are fitted here all the same. `has_moved` says that `learn_read`
+        has moved one. `meanwhile` is called once, during the fit if there is one.
         """
         receipts: list[Receipt] = []
         digests: deque[list[bytes]] = deque()  # of the messages that each job adds
 
-        def jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int, list[bool]]]":
+        def jobs() -> "Iterator[tuple[Any, ...]]":
             for receipt in steps:
                 receipts.append(receipt)
-                if len(self._work) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
-                    yield self._counting_job(digests)
-            while self._work:
-                yield self._counting_job(digests)
+                if len(self._uncounted) >= JOB_MESSAGES or self._bytes >= JOB_BYTES:
+                    yield self._make_packing_job(digests)
+            while self._uncounted:
+                yield self._make_packing_job(digests)
 
-        def subtraction_jobs() -> "Iterator[tuple[list[bytes], list[Change], int, int]]":
-            while self._pruned:
-                part = self._take(self._pruned)
-                yield (
-                    [plain for _, plain, _ in part],
-                    [change for *_, change in part],
-                    self._writer.n_labels,
-                    self._token_version,
-                )
+        def subtraction_jobs() -> "Iterator[tuple[Any, ...]]":
+            while self._uncounted_pruned:
+                yield self._make_job(_take_messages(self._uncounted_pruned))
 
         added: list[CountTable] = []
         for counted in run_jobs("count_and_pack", jobs()):
             added.append(counted.table)
-            self._store_bundles(digests.popleft(), counted)
+            self._store_bundles(digests.popleft(), counted.bundles, counted.dates)
         subtracted: list[CountTable] = list(run_jobs("count", subtraction_jobs()))
         if self._relabelled:
             added.append(self._count_stored(self._relabelled))
@@ -355,31 +344,32 @@ class Transaction:
         self._parts.clear()
         return total
 
-    def _counting_job(
-        self, digests: deque[list[bytes]]
-    ) -> "tuple[list[bytes], list[Change], int, int, list[bool]]":
-        part = self._take(self._work)
+    def _make_packing_job(self, digests: deque[list[bytes]]) -> "tuple[Any, ...]":
+        """Return the arguments of a job that counts and packs messages; append the digests of those added."""
+        messages = _take_messages(self._uncounted)
         self._bytes = 0
-        digests.append([digest for digest, _, _ in part if digest is not None])
-        return (
-            [plain for _, plain, _ in part],
-            [change for *_, change in part],
-            self._writer.n_labels,
-            self._token_version,
-            [digest is not None for digest, _, _ in part],
-        )
+        digests.append([digest for digest, _, _ in messages if digest is not None])
+        return *self._make_job(messages), [digest is not None for digest, _, _ in messages]
 
-    def _take(self, changes: "list[Item]") -> "list[Item]":
-        part = changes[:JOB_MESSAGES]
-        del changes[:JOB_MESSAGES]
-        return part
+    def _make_job(
+        self, messages: "Sequence[UncountedMessage]"
+    ) -> "tuple[list[bytes], list[Change], int, int]":
+        """Return the arguments of a job that counts the features of messages."""
+        raws, changes = [plain for _, plain, _ in messages], [change for *_, change in messages]
+        return raws, changes, self._writer.n_labels, self._token_version
 
-    def _store_bundles(self, digests: list[bytes], counted: "CountedMessages") -> None:
+    def _store_bundles(
+        self,
+        digests: Sequence[bytes],
+        bundles: Iterable[tuple[int, bytes | None]],
+        dates: Sequence[int | None],
+    ) -> None:
+        """Store bundles, given the number of messages and the bytes of each."""
         begin = 0
-        for messages, packed in counted.bundles:
-            part = slice(begin, begin + messages)
-            self._writer.store_features(digests[part], packed, counted.dates[part])
-            begin += messages
+        for n_messages, packed in bundles:
+            part = slice(begin, begin + n_messages)
+            self._writer.store_features(digests[part], packed, dates[part])
+            begin += n_messages
 
     def _count_stored(self, changes: "list[tuple[FeatureKeys, Change]]") -> "CountTable":
         keys, weights = [keys for keys, _ in changes], [change for _, change in changes]
@@ -389,6 +379,13 @@ class Transaction:
         return table
 
 
+def _take_messages(uncounted: "list[UncountedMessage]") -> "list[UncountedMessage]":
+    """Return the messages of one job, and remove them from the list."""
+    part = uncounted[:JOB_MESSAGES]
+    del uncounted[:JOB_MESSAGES]
+    return part
+
+
 def _select_messages(
     read: "ReadMessages", places: Sequence[int], messages: Sequence[bytes]
 ) -> "ReadMessages":
@@ -396,7 +393,11 @@ def _select_messages(
     return selected
 
 
-def _receipt(old: Entry | None, new: Entry) -> Receipt:
+def _make_unknown_receipt(digest: bytes) -> Receipt:
+    return Receipt("unknown", None, None, digest)
+
+
+def _make_receipt(old: Entry | None, new: Entry) -> Receipt:
     if old is None:
         return Receipt("learned", new.label, None, new.digest, None, new)
     return Receipt("moved", new.label, old.label, new.digest, old, new)

@@ -20,7 +20,7 @@ class UndoError(Exception):
 
 
 def plan(log: EventLog, ranges: Iterable[tuple[int, int]]) -> list[Event]:
-    """Return the learning events in ranges of event numbers, newest first.
+    """Return the learning events to be undone in ranges of event numbers, newest first.
 
     Raise UndoError if one of them cannot be undone.
     """
@@ -78,10 +78,10 @@ def _find_one(log: EventLog, number: int) -> Event:
 def _find_undo(undo_numbers: Mapping[int, int], number: int, planned: Container[int]) -> int:
     """Return the number of the event that undid an event; 0 if there is none, or if it was undone itself.
 
-    The planned events count as undone.
+    The events of `planned` count as undone.
     """
     undo_number = later = undo_numbers.get(number, 0)
-    length = 0  # of the chain: the event that undid this one, the event that undid that one, …
+    length = 0  # of a chain of events, each of which undid the one before; the first undid this event
     while later and later not in planned:
         length += 1
         later = undo_numbers.get(later, 0)
@@ -91,7 +91,7 @@ def _find_undo(undo_numbers: Mapping[int, int], number: int, planned: Container[
 def _refuse_order(
     log: EventLog, event: Event, undo_numbers: Mapping[int, int], planned: Container[int]
 ) -> None:
-    """Raise UndoError if a later event of the message is neither undone nor planned to be."""
+    """Raise UndoError if a later event of the message was not undone and is not in `planned`."""
     for later in reversed(log.find_history(event.digest)):
         if later.number <= event.number:
             return

@@ -1,10 +1,10 @@
 """Convert a store that counts an older version of the tokens to the present version: learn its mail again.
 
-The counts of older tokens cannot be converted: each remembered message is found in the mailboxes by its
-digest, and learned into a new file with its label, weight, time and source. The messages and counts of the
-new file then replace those of the store in one transaction: if the process is killed, the store has either
-the old ones or the new ones. Other settings and the lists of senders stay; lent counts are dropped, and so is
-a message that was not found.
+The counts of older tokens cannot be converted. Instead, each message of the journal is found in the mailboxes
+by its digest, and learned into a new file with its label, weight, time and source. The messages and counts of
+the new file then replace those of the store in one transaction: if the process is killed, the store has
+either the old ones or the new ones. Other settings and the lists of senders stay. Counts from another filter
+are dropped, and so are messages that are not found.
 """
 
 from collections import Counter
@@ -31,16 +31,16 @@ class Upgrade:
         self._store = store
         self._sieve = sieve
         with store.snapshot():
-            # SQLite's: if another process changes the store before `finish`, nothing is replaced.
+            # If another process changes the store, and so this number, before `finish`, nothing is replaced.
             self._data_version = store.data_version()
             self._entries: dict[bytes, Entry] = {entry.digest: entry for entry in store.entries()}
-            epoch = store.integer_setting("epoch")  # so that a message has the same weight in the new file
+            decays = store.integer_setting("epoch")
         with sieve.store.transaction() as writer:
-            writer.write_setting("epoch", epoch)
+            writer.write_setting("epoch", decays)  # so that a message has the same weight in the new file
 
     @property
     def messages(self) -> int:
-        """The number of messages that the store remembers."""
+        """The number of messages in the journal of the store."""
         return len(self._entries)
 
     def is_complete(self) -> bool:
@@ -52,12 +52,12 @@ class Upgrade:
         return sorted({entry.source for entry in self._entries.values()})
 
     def count_missing(self) -> Counter[str]:
-        """Return the number of messages that were not found, by their source in the journal."""
+        """Return the number of messages that were not found, by source in the journal."""
         missing = (digest for digest in self._entries if self._sieve.store.find_entry(digest) is None)
         return Counter(self._entries[digest].source for digest in missing)
 
     def learn(self, messages: Iterable[bytes], progress: Progress | None = None) -> Counter[str]:
-        """Learn those messages that the store remembers.
+        """Learn those messages that are in the journal of the store.
 
         Return how many were learned, were known (already learned by this method) or unknown to the store.
         """

@@ -1,7 +1,7 @@
 """Encode the feature sets of messages as bundles, and decode them, in NumPy. See `bundles` for the format.
 
 Keys are stored by Elias–Fano coding: the low bytes of each key as they are, and the high parts in unary. The
-indices of a message are stored as gaps: the numbers of indices that the message skips.
+indices of a message are stored as gaps: before each index, how many indices the message skips.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ _FAULTS = {
 
 @record(frozen=True, slots=True)
 class Bundle:
-    """The feature sets of some messages: message i has keys[indices[starts[i] : starts[i + 1]]]."""
+    """The feature sets of some messages: message i has the keys keys[indices[starts[i] : starts[i + 1]]]."""
 
     keys: NDArray[np.uint64]  # (distinct,) in ascending order
     starts: NDArray[np.intp]  # (messages + 1,)

@@ -2,8 +2,9 @@
 
 Learning one message writes a bundle of one message. When the eight newest bundles, or more, have fewer than 8
 messages each, they are combined, and likewise when they have fewer than 64 messages each. So a store has few
-small bundles. The features of messages that are learned one by one are rewritten five times on average, and
-at most nine times. The order of the messages in a bundle has no meaning.
+small bundles. Of messages that are learned one by one, the first eight are combined, and then each further
+seven are added to their bundle until it has 64 messages: a message is rewritten five times on average, and at
+most nine times. The order of the messages in a bundle has no meaning.
 """
 
 import sqlite3
@@ -20,8 +21,8 @@ from tamis_mail.store.bundle_arrays import Bundle, MessageFeatures, combine, mer
 from tamis_mail.store.bundles import bundle_error, refuse_place_outside_bundle
 from tamis_mail.store.database import StoreError
 
-_MIN_COMBINED = 8  # small bundles are combined if there are at least this many
-_SMALL_SIZES = (8, 64)  # a bundle with fewer messages is small; each limit is tried in turn
+_MIN_COMBINED = 8  # small bundles are combined if there are at least so many
+_SMALL_SIZES = (8, 64)  # bundles with fewer than 8 messages are combined, then those with fewer than 64
 _MAX_CACHED = 4  # the number of bundles that a reader keeps in memory
 
 StoredBundle = tuple[int, object, object]  # a row of `bundle`: id, number of messages, bytes
@@ -67,10 +68,9 @@ class BundleReader:
         return bundle_id, place
 
 
-Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]  # column of each message's label → indices
-
-
-# The digest of a message, its bundle and its place in it, its date, the column of its label and its weight.
+# A function that is given the column of each message's label, and returns the indices of chosen messages.
+Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]
+# Of a message: its digest, the id of its bundle, its place there, its date, its label's column, its weight.
 MessageRow = tuple[bytes, int, int, int | None, int, int]
 
 
@@ -100,8 +100,9 @@ def choose_messages(
 def read_messages(
     connection: sqlite3.Connection, rows: Sequence[MessageRow], at_hand: Mapping[bytes, NDArray[np.uint64]]
 ) -> MessageFeatures:
-    """Read the stored features of messages, except those that `at_hand` has, by digest."""
-    members: dict[int, list[tuple[int, int]]] = {}  # id of a stored bundle → message, place in it
+    """Return the features of messages; those in `at_hand`, by digest, are not read from the store."""
+    # id of a stored bundle → the index of each of its messages in `rows`, and the place in the bundle
+    members: dict[int, list[tuple[int, int]]] = {}
     messages_at_hand = []
     for message, (digest, bundle_id, place, *_) in enumerate(rows):
         if digest in at_hand:
@@ -109,7 +110,7 @@ def read_messages(
         else:
             members.setdefault(bundle_id, []).append((message, place))
     bundles = []
-    places: list[list[tuple[int, int]]] = []  # of each of `bundles`: message, place in this bundle
+    places: list[list[tuple[int, int]]] = []  # the same pairs for each of `bundles`, with places there
     sizes = np.zeros(len(rows), np.intp)
     if messages_at_hand:
         bundles.append(Bundle.of([at_hand[rows[message][0]] for message in messages_at_hand]))
@@ -117,8 +118,7 @@ def read_messages(
         sizes[messages_at_hand] = np.diff(bundles[0].starts)
     stored = ((_fetch(connection, bundle_id), pairs) for bundle_id, pairs in members.items())
     # Bundles are unpacked in threads; this thread alone reads the store.
-    unpacked = map_ahead(lambda one: _unpack_messages(*one), stored)
-    for bundle, messages, bundle_places in unpacked:
+    for bundle, messages, bundle_places in map_ahead(lambda one: _unpack_messages(*one), stored):
         bundles.append(bundle)
         places.append(list(zip(messages.tolist(), bundle_places.tolist(), strict=True)))
         sizes[messages] = np.diff(bundle.starts)[bundle_places]
@@ -181,20 +181,20 @@ def tidy(connection: sqlite3.Connection, changed_bundles: Iterable[int]) -> None
                 break
             bundle_ids.append(bundle_id)
         if len(bundle_ids) >= _MIN_COMBINED:
-            _combine_small(connection, bundle_ids[::-1])
+            _combine_successive(connection, bundle_ids[::-1])
 
 
 def combine_all(connection: sqlite3.Connection) -> None:
     """Combine successive bundles, of any size, as far as the limits of a bundle allow."""
     _refuse_bad_values(connection, "bundle", ("messages",))
-    _combine_small(connection, [bundle_id for (bundle_id,) in connection.execute("SELECT id FROM bundle")])
+    _combine_successive(connection, _list_bundles(connection))
 
 
 def drop_keys(connection: sqlite3.Connection, dropped: NDArray[np.uint64]) -> None:
     """Remove keys from all stored features; `dropped` is in ascending order."""
     if not len(dropped):
         return
-    for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
+    for bundle_id in _list_bundles(connection):
         bundle = _read(connection, bundle_id)
         nearest = np.minimum(np.searchsorted(dropped, bundle.keys), len(dropped) - 1)
         is_kept = dropped[nearest] != bundle.keys
@@ -226,7 +226,7 @@ def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], se
     """
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}
-    for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id").fetchall():
+    for bundle_id in _list_bundles(connection):
         bundle = _read(connection, bundle_id)
         sums = np.concatenate([[np.uint64(0)], np.cumsum(fingerprint(bundle.keys, seed)[bundle.indices])])
         values = np.diff(sums[bundle.starts]).tolist()  # modulo 2**64
@@ -259,7 +259,11 @@ def fingerprint(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return numbers
 
 
-def _combine_small(connection: sqlite3.Connection, bundle_ids: Iterable[int]) -> None:
+def _list_bundles(connection: sqlite3.Connection) -> list[int]:
+    return [bundle_id for (bundle_id,) in connection.execute("SELECT id FROM bundle ORDER BY id")]
+
+
+def _combine_successive(connection: sqlite3.Connection, bundle_ids: Iterable[int]) -> None:
     """Combine successive bundles into bundles as large as the limits of a bundle allow."""
     group: list[tuple[int, Bundle]] = []
     for bundle_id in bundle_ids:

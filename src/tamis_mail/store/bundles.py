@@ -1,16 +1,16 @@
 """The format of stored features: a bundle holds the feature sets of up to 256 messages, as bytes.
 
 Messages share most of their features, so a bundle lists each distinct key once, in ascending order, and each
-message as ascending indices into that list. On 18,365 messages of two corpora, that takes 2.8 bytes per
-feature of a message, and 2.5 where the gaps are compressed; a separate set per message takes 5.2. With 128
-messages it is 2.6, and with 512 it is 2.5.
+message as ascending indices into that list. For 18,365 messages, that takes 2.8 bytes per feature of a
+message, and 2.5 if the gaps are compressed; a separate set per message takes 5.2. With compressed gaps, and
+at most 128 messages per bundle, it would be 2.6; with 512, 2.5.
 
     4 bytes         number of messages
     4 bytes         number of distinct keys
-    1 byte          bytes of the low part of a key: 3, 4 or 5; plus 16 if the gaps are compressed by zlib
+    1 byte          number of bytes of the low part of a key: 3, 4 or 5; plus 16 if zlib compresses the gaps
     4 per message   number of its features
-    low parts       of all keys
-    high parts      of all keys, in unary: bit h + i is set if key number i has the high part h
+    low parts       the lowest bytes of all keys
+    high parts      the other bits of all keys, in unary: bit h + i is set if key number i has the high part h
     1 per feature   of a message, its gap: how many indices lie between its index and the next lower one of
                     the message, or below the first; 255 if there are 255 or more (a long gap)
     4 per long gap  the number of these indices
@@ -43,8 +43,8 @@ class Layout:
 
     messages: int
     keys: int
-    low_bytes: int
-    lows: int
+    low_bytes: int  # of the low part of a key
+    lows: int  # the offset of the low parts
     highs: int
     gaps: int
     long_gaps: int
@@ -77,8 +77,8 @@ def choose_low_bytes(keys: int) -> int:
 
 def write_bundle(messages: int, keys: int, low_bytes: int, parts: bytes, gaps: bytes) -> bytes:
     """Return the bytes of a bundle; `parts` are those between head and gaps. The gaps are compressed here."""
-    # By Huffman codes alone: a search for repeated sequences, which are rare in gaps, would take twice the
-    # time and make bundles 3 % shorter.
+    # Only Huffman codes are used: a search for repeated sequences, which are rare in gaps, would take twice
+    # the time and make bundles 3 % shorter.
     packed = _compress_by_zlib(gaps) if core is None else core.mail.compress_bytes(gaps)
     return HEAD.pack(messages, keys, low_bytes + _COMPRESSED) + parts + packed
 
@@ -155,7 +155,7 @@ def read_message(stored: object, place: int) -> list[int]:
     indices = [index - 1 for index in accumulate(steps)]
     if indices and indices[-1] >= layout.keys:
         raise bundle_error("a message refers to more keys than there are")
-    bit_indices = _find_ones(data[layout.highs : layout.gaps])
+    bit_indices = _list_set_bits(data[layout.highs : layout.gaps])
     if len(bit_indices) != layout.keys or (bit_indices and bit_indices[-1] >= layout.high_bits):
         raise bundle_error("the high parts of keys are not one per key")
     low_bytes, lows = layout.low_bytes, layout.lows
@@ -181,7 +181,7 @@ def bundle_error(fault: str) -> StoreError:
     )
 
 
-def _find_ones(data: bytes) -> list[int]:
-    """Return the numbers of the bits that are set, the lowest bit of a byte first."""
-    digits = bin(int.from_bytes(data, "little"))[:1:-1]
+def _list_set_bits(data: bytes) -> list[int]:
+    """Return the indices of the bits that are set; the lowest bit of a byte is the first."""
+    digits = bin(int.from_bytes(data, "little"))[:1:-1]  # without "0b", the lowest bit first
     return [number for number, digit in enumerate(digits) if digit == "1"]

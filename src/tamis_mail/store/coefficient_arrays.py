@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from tamis_mail.features import KEY_BITS
 from tamis_mail.features.arrays import find_firsts, find_keys
-from tamis_mail.store.coefficients import UNIT, choose_bits, entry_format, read_shelves, refuse_cut_off
+from tamis_mail.store.coefficients import FEW_ENTRIES, UNIT, entry_format, read_shelves, refuse_cut_off
+from tamis_mail.store.runs import choose_bits
 
-_LARGEST = 2**15 - 1  # UNITs; a larger coefficient is clipped
+_LARGEST = 2**15 - 1  # in UNITs: a larger coefficient is clipped, so that it fits into two bytes
 
 
 def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int) -> NDArray[np.float64]:
@@ -24,7 +25,7 @@ def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int)
 
 
 def count_units(coefficients: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round coefficients to whole numbers of UNITs, clipped to the two bytes in which they are stored."""
+    """Return coefficients as they are stored: rounded to whole numbers of UNITs, and clipped."""
     return np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
 
 
@@ -37,9 +38,9 @@ def replace(
     """
     values = count_units(coefficients)
     keys, values = keys[values != 0], values[values != 0]
-    bits = choose_bits(len(keys))
+    bits = choose_bits(len(keys), FEW_ENTRIES)
     shift = np.uint64(KEY_BITS - bits)
-    records = np.empty(len(keys), _record(bits))
+    records = np.empty(len(keys), _make_entry_type(bits))
     records["key"] = keys & np.uint64((1 << (KEY_BITS - bits)) - 1)
     records["value"] = values
     data, size = records.tobytes(), records.itemsize
@@ -72,7 +73,7 @@ def find_faults(connection: sqlite3.Connection, bits: int) -> list[str]:
 def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
     """Return the keys and the values (in UNITs) of shelves, in the order of the shelves' numbers."""
     numbers = sorted(shelves)
-    records = np.frombuffer(b"".join(shelves[number] for number in numbers), _record(bits))
+    records = np.frombuffer(b"".join(shelves[number] for number in numbers), _make_entry_type(bits))
     sizes = [len(shelves[number]) // records.itemsize for number in numbers]
     keys: NDArray[np.uint64] = np.repeat(np.array(numbers, np.uint64) << np.uint64(KEY_BITS - bits), sizes)
     keys |= records["key"].astype(np.uint64)
@@ -80,5 +81,5 @@ def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], N
     return keys, values
 
 
-def _record(bits: int) -> np.dtype[np.void]:
+def _make_entry_type(bits: int) -> np.dtype[np.void]:
     return np.dtype([("key", entry_format(bits)[:2]), ("value", "<i2")])

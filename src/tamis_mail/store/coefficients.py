@@ -1,8 +1,8 @@
-"""Stored coefficients of single features (corrections of their weights), all rewritten by each fit.
+"""The format of the fitted coefficients of single features on disk. Each fit of the weights rewrites all.
 
 The highest bits of the keys divide the sorted entries into 2**bits shelves, each of which is one row of the
-table `coefficient`. An entry is the lower bits of a key and the coefficient as a whole number of UNITs, in
-two bytes. A coefficient that rounds to zero is not stored.
+table `coefficient`. An entry has the lower bits of a key, and the coefficient as a whole number of UNITs in
+two bytes. A coefficient that is rounded to zero is not stored.
 """
 
 import sqlite3
@@ -10,28 +10,20 @@ import struct
 from collections.abc import Iterable
 
 from tamis_mail.features import KEY_BITS
-from tamis_mail.store.runs import damage_error
+from tamis_mail.store.runs import damage_error, fetch_shelves
 
-_MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 200 to 1,300, since hashes are spread evenly
-UNIT = 2.0**-10  # log-odds; coefficients are within ±32
+_MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 200 to 1,300 bytes, because keys are evenly distributed
+UNIT = 2.0**-10  # coefficients are stored as multiples of this log-odds, and are within ±32
+FEW_ENTRIES = 1 << 21  # with fewer coefficients, a key may take eight bytes: see `runs.choose_bits`
 
 
 def entry_format(bits: int) -> str:
-    """Return the format of an entry in `struct`."""
+    """Return the format of an entry for `struct`, given b for 2**b shelves."""
     return "<Ih" if KEY_BITS - bits <= 32 else "<Qh"
 
 
-def choose_bits(entries: int) -> int:
-    """Choose b for 2**b shelves: from 128 entries on, these have 64 to 127 entries each, on average.
-
-    From 2**21 entries on, b is at least 16, so that an entry stores four bytes of its key; up to twice as
-    many entries, a shelf then has 32 to 63.
-    """
-    return max(16 if entries >= 1 << 21 else 0, entries.bit_length() - 7)
-
-
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> dict[int, float]:
-    """Return the coefficients of those keys that have one, in plain Python, for one message."""
+    """Return the coefficients of those keys that have one, without NumPy, for the keys of one message."""
     shift = KEY_BITS - bits
     low_bits = (1 << shift) - 1
     sorted_keys = sorted(keys)
@@ -54,12 +46,7 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> d
 
 def read_shelves(connection: sqlite3.Connection, numbers: Iterable[int], bits: int) -> dict[int, bytes]:
     """Return the bytes of those shelves with these numbers that exist."""
-    numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
-    rows = dict(
-        connection.execute(
-            "SELECT id, data FROM coefficient WHERE id IN (SELECT value FROM json_each(?))", (numbers_json,)
-        )
-    )
+    rows = fetch_shelves(connection, "coefficient", numbers)
     refuse_cut_off(rows.values(), bits)
     return rows
 

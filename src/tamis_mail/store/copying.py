@@ -9,7 +9,7 @@ from tamis_mail.store.shared_rows import SHARED_TABLES
 from tamis_mail.store.store import Store
 
 _ROWS = 5000  # rows that are in memory at once
-_READING = 0.5  # for the progress bar: the share of the work before rows are sent to a server
+_READING_SHARE = 0.5  # of the progress bar, for reading the rows, if they are sent to a server afterwards
 
 
 def copy(
@@ -22,10 +22,10 @@ def copy(
     """
     if source.path.resolve() == target.path.resolve():
         raise StoreError(f"the store {source.name} cannot be copied to itself: give another one")
-    other = target.connection
-    reading = _READING if isinstance(other, ReplicaConnection) else 1.0
-    if isinstance(other, ReplicaConnection) and progress is not None:
-        other.progress = _scale(progress, reading)
+    connection = target.connection
+    reading_share = _READING_SHARE if isinstance(connection, ReplicaConnection) else 1.0
+    if isinstance(connection, ReplicaConnection) and progress is not None:
+        connection.progress = _scale(progress, reading_share)
     try:
         with source.snapshot(), target.transaction():
             sizes = {table: _count_rows(source, table) for table in SHARED_TABLES}
@@ -37,29 +37,28 @@ def copy(
                             f"the store {target.name} is not empty: give a new one, or --replace to replace "
                             "all that it has learned"
                         )
-                    other.execute(f"DELETE FROM {table} {_make_condition(table)}")
+                    connection.execute(f"DELETE FROM {table} {_make_condition(table)}")
             for table in SHARED_TABLES:
                 rows = source.connection.execute(f"SELECT * FROM {table} {_make_condition(table)}")
                 placeholders = ", ".join("?" * len(TABLES[table]))
                 while part := rows.fetchmany(_ROWS):
-                    other.executemany(f"INSERT INTO {table} VALUES ({placeholders})", part)
+                    connection.executemany(f"INSERT INTO {table} VALUES ({placeholders})", part)
                     done += len(part)
                     if progress is not None:
-                        progress(reading * done / total)
-            messages = sizes["journal"]
+                        progress(reading_share * done / total)
     finally:
-        if isinstance(other, ReplicaConnection):
-            other.progress = None
-    return messages
+        if isinstance(connection, ReplicaConnection):
+            connection.progress = None
+    return sizes["journal"]
 
 
 def _scale(progress: Callable[[float], None], start: float) -> Callable[[float], None]:
-    """Return a function that reports a completed share of the work that remains after the share `start`."""
+    """Return a function that takes the completed share of the work that remains after the share `start`."""
     return lambda share: progress(start + (1 - start) * share)
 
 
 def _make_condition(table: str) -> str:
-    """Return the SQL condition that leaves out the row that only a replica has."""
+    """Return an SQL condition that excludes the row that only a replica has."""
     return f"WHERE name <> '{REPLICA_POSITION}'" if table == "setting" else ""
 
 

@@ -1,15 +1,14 @@
 """Export a store as text, which programs and people can read, and load such a text.
 
-The text has all of the store but the fitted weights and the log, which is a file of its own. Lines are ASCII,
-end with a line feed and come in this order, so that stores of equal contents have equal text, however they
-came about. Names are strings of JSON. A label is identified by its index among the label lines, from 0. The
-rest of a message is its weight under the other guessed label; its era is the number of prunings before it was
-learned.
+The text has all of the store except the fitted weights and the log, which is a file of its own. Lines are
+ASCII, end with a line feed and come in this order, so that stores of equal contents have equal text. Names
+are strings of JSON. A label is identified by its index among the label lines, from 0. The rest of a message
+is its weight under the other guessed label; its era is the number of prunings before it was learned.
 
     tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
     row ["table", "key", 1]                   by table and key: a row of one of the lists (`schema.LISTS`)
-    label 0 "ham"                             by name; the weight imported from another filter
+    label 0 "ham"                             by name: the weight imported from another filter, and the name
     message 9f…e2 0 1 0 1 0 1700000000 - "a"  by digest: its label, weight, rest, tokens, era, time, own date
                                               (- if unknown) and source
     features 9f…e2 00a1b2c3d4e5…              by digest: all features of a message, if they are stored; the
@@ -57,13 +56,14 @@ from tamis_mail.tokens import VERSION
 
 FORMAT = 2
 _BATCH_COUNTS = 1 << 19  # counts that are written at once
-_MAX_SETTINGS = 10_000  # each import from another filter makes one
+_MAX_SETTINGS = 10_000  # a store has few; each import from another filter adds one
 _BATCH_MESSAGES = 10_000  # messages whose features are read at once
 _BATCH_FEATURES = 1 << 19  # features of messages that are stored at once
 _MAX_ROWS = 1 << 26  # of all lists together; a word list of another filter may have millions
 _MAX_LINE_BYTES = 1 << 16  # bytes of a line; the longest setting or source, fully escaped, is shorter
+# The first words of lines, in their order.
 _KINDS = (b"setting", b"row", b"label", b"message", b"features", b"count", b"end")
-_LATER_KINDS = (b"row", b"features")  # not in format 1
+_LATER_KINDS = (b"row", b"features")  # that format 1 does not have
 _LINE_FEATURES = 4000  # features of a message on one line
 
 _HEADER = re.compile(
@@ -81,16 +81,16 @@ _END = re.compile(rb"end ((?:\d{1,18} )+)([0-9a-f]{64})\n")
 def export(store: Store, file: IO[bytes]) -> None:
     """Write a store to a file as text."""
     digest = hashlib.sha256()
-    numbers = dict.fromkeys(_KINDS[:-1], 0)
+    n_lines = dict.fromkeys(_KINDS[:-1], 0)
     with store.snapshot():
         for line in _generate_lines(store):
             data = line.encode("ascii")
             kind = data.partition(b" ")[0]
-            if kind in numbers:
-                numbers[kind] += 1
+            if kind in n_lines:  # not the first line
+                n_lines[kind] += 1
             digest.update(data)
             file.write(data)
-    totals = " ".join(map(str, numbers.values()))
+    totals = " ".join(map(str, n_lines.values()))
     file.write(f"end {totals} {digest.hexdigest()}\n".encode("ascii"))
 
 
@@ -169,20 +169,20 @@ class _Reader:
         self._line = 0
         self._format = FORMAT
         self._checksum = hashlib.sha256()
-        self._numbers = dict.fromkeys(_KINDS[:-1], 0)
+        self._n_lines = dict.fromkeys(_KINDS[:-1], 0)
         self._versions: set[int] = set()  # the versions of the tokens that the first line names
         self._labels: list[str] = []
         self._previous = b""  # the name, digest or feature of the line before, to check the order
-        self._messages: list[
-            tuple[bytes, list[FeatureKeys]]
-        ] = []  # digests, and features that are not stored yet
-        self._n_features = 0  # number of features in `_messages`
+        # What is not stored yet: digests of messages with their features, the number of these features, and
+        # keys of features with their counts.
+        self._messages: list[tuple[bytes, list[FeatureKeys]]] = []
+        self._n_features = 0
         self._keys: list[int] = []
         self._counts: list[list[int]] = []
 
     def read(self) -> int:
         self._read_header(self._read_line())
-        stage = 0
+        stage = 0  # the index in _KINDS of the line before
         while True:
             line = self._read_line()
             kind = line.partition(b" ")[0]
@@ -196,7 +196,7 @@ class _Reader:
                 stage, self._previous = _KINDS.index(kind), b""
             if kind == b"end":
                 break
-            self._numbers[kind] += 1
+            self._n_lines[kind] += 1
             self._checksum.update(line)
             {
                 b"setting": self._read_setting,
@@ -211,12 +211,12 @@ class _Reader:
         self._add_counts()
         if faults := maintenance.compare_features(self._store):
             self._refuse(faults[0])
-        return self._numbers[b"message"]
+        return self._n_lines[b"message"]
 
     def _read_line(self) -> bytes:
         try:
             line = self._file.readline(_MAX_LINE_BYTES)
-        except (OSError, EOFError) as error:  # a compressed file that is cut off or damaged
+        except (OSError, EOFError) as error:  # such as a compressed file that is cut off
             self._refuse(f"cannot be read ({error})")
         self._line += 1
         if not line.endswith(b"\n"):
@@ -275,7 +275,7 @@ class _Reader:
             self._refuse(f"the setting {name!r} belongs to the first line")
         if fault := find_setting_fault(name, value):
             self._refuse(fault)
-        if self._numbers[b"setting"] > _MAX_SETTINGS:
+        if self._n_lines[b"setting"] > _MAX_SETTINGS:
             self._refuse(f"there are more than {_MAX_SETTINGS} settings")
         self._previous = name.encode()
         self._writer.write_setting(name, value)
@@ -286,7 +286,7 @@ class _Reader:
             values = json.loads(line.partition(b" ")[2])
         if not isinstance(values, list) or not values or values[0] not in LISTS:
             self._refuse(f"a row needs one of the lists ({', '.join(LISTS)}) and its values, in JSON")
-        if self._numbers[b"row"] > _MAX_ROWS:
+        if self._n_lines[b"row"] > _MAX_ROWS:
             self._refuse(f"there are more than {_MAX_ROWS} rows")
         table, *row = values
         if len(row) != len(TABLES[table]) or not all(
@@ -407,13 +407,13 @@ class _Reader:
 
     def _read_end(self, line: bytes) -> None:
         match = _END.fullmatch(line)
-        numbers = {
+        n_lines = {
             kind.decode(): number
-            for kind, number in self._numbers.items()
+            for kind, number in self._n_lines.items()
             if self._format > 1 or kind not in _LATER_KINDS
         }
-        if not match or list(map(int, match[1].split())) != list(numbers.values()):
-            expected = ", ".join(f"{number} {kind}" for kind, number in numbers.items())
+        if not match or list(map(int, match[1].split())) != list(n_lines.values()):
+            expected = ", ".join(f"{number} {kind}" for kind, number in n_lines.items())
             self._refuse(f"expected the numbers of lines before this one ({expected}): get the file again")
         if match[2].decode() != self._checksum.hexdigest():
             self._refuse("the checksum differs: the file was changed in transfer, get it again")
@@ -422,5 +422,5 @@ class _Reader:
 
 
 def _is_text(value: str) -> bool:
-    """Whether the string has no lone surrogates, which cannot be stored."""
+    """Whether the string has no lone surrogates, which UTF-8 cannot encode and SQLite refuses."""
     return not any("\ud800" <= letter <= "\udfff" for letter in value)

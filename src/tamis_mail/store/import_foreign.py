@@ -1,12 +1,12 @@
 """Import the word counts of another filter into a store, so that users need not start from nothing.
 
-Other filters do not count n-grams or pairs, and do not record which message had which word: their counts
-cannot be forgotten message by message.
+Other filters do not count n-grams of bytes or pairs of words, and do not record which message had which word:
+their counts cannot be forgotten message by message.
 
-- bogofilter's tokens are kept as a word list of their own, and each message is judged by the tokens that
-  bogofilter would have found (`tokens.bogofilter`), in addition to our own.
+- bogofilter's tokens are kept in a separate table, the word list, and each message is judged by the tokens
+  that bogofilter would have found (`tokens.bogofilter`), in addition to those of tamis.
 - SpamAssassin stores hashes of tokens. The caller gives words: the counts of a token whose hash is that of a
-  given word become counts of our own word, and the other tokens are skipped.
+  given word become counts of the feature of this word in tamis, and the other tokens are skipped.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ LABELS = (SPAM, HAM)
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
 _TOTALS_TOKEN = b".MSG_COUNT"
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
-_MAX_LINE_BYTES = 1 << 16  # bytes; a token of bogofilter has 30, of SpamAssassin 5
+_MAX_LINE_BYTES = 1 << 16  # a token of bogofilter has at most 30 bytes, one of SpamAssassin has 5
 _COUNT_BITS = 40  # bits of a count of 12 digits
 _BATCH_LINES = 1 << 18  # lines whose counts are summed at a time
 _MAX_FEATURES = 1 << 26  # ten times the largest known list
-_MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # bytes of words that SpamAssassin counts unabridged
+_MIN_WORD_BYTES, _MAX_WORD_BYTES = 3, 15  # SpamAssassin shortens longer words, and ignores shorter ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ImportSummary:
     ham: int
     tokens: int  # tokens of the other filter
     matched: int  # the number of these tokens that were imported
-    features: int  # features or words of the list that have their counts
+    features: int  # features, or words of the word list, that got counts
     malformed: int  # lines that could not be read
 
 
@@ -127,9 +127,9 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     dictionary. Words of the body in lower case, and hosts after `UD:`, are matched; tokens of header
     fields are not.
     """
-    # token → both counts in one number: a dictionary of pairs is twice as large
+    # token → the counts of spam and ham in one number: a dictionary of pairs would be twice as large
     token_counts: dict[int, int] = {}
-    totals: dict[bytes, int] = {}
+    totals: dict[bytes, int] = {}  # by name, from lines that begin with v (variable); s: a learned message
     malformed = 0
     digest = hashlib.sha256()
     for line in _read_lines(file):
@@ -154,7 +154,7 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     features: dict[int, int] = {}
     version = store.token_version()
     for word in words:
-        for name, token in _spamassassin_tokens(word.lower()):
+        for name, token in _list_spamassassin_tokens(word.lower()):
             if token in token_counts:
                 features[key(name, WORDS, version)] = token
     buffer = _CountBuffer()
@@ -164,8 +164,8 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     return ImportSummary(*total, len(token_counts), len(set(features.values())), number, malformed)
 
 
-def _spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
-    """Return the tokens that a word may be: the name of each token here, and its hash in SpamAssassin."""
+def _list_spamassassin_tokens(word: bytes) -> list[tuple[bytes, int]]:
+    """Return the tokens that a word may be: for each, its name in tamis and its hash in SpamAssassin."""
     names = [(word, word)] if _MIN_WORD_BYTES <= len(word) <= _MAX_WORD_BYTES else []
     if b"." in word:
         names.append((b"url:" + word, b"UD:" + word))
@@ -206,7 +206,7 @@ def _name_import(store: Store, name: str, digest: str) -> str:
 
 
 def _add_counts(
-    store: Store, version: int, name: str, digest: str, total: tuple[int, int], totals: CountTable
+    store: Store, version: int, name: str, digest: str, total: tuple[int, int], imported: CountTable
 ) -> int:
     """Add counts, and return the number of features.
 
@@ -219,16 +219,16 @@ def _add_counts(
                 f"and these would be of version {version}: import into a new store"
             )
         setting = _name_import(store, name, digest)
-        counts = np.minimum(totals.counts, np.array(total, np.int64))
+        counts = np.minimum(imported.counts, np.array(total, np.int64))
         message_weight = store.message_weight()
         if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(
             (label.features for label in store.labels()), default=0
         ):
             raise StoreError(f"the counts of {name} are too large for {store.name}: check the file")
         columns = [writer.ensure_column(label) for label in LABELS]
-        by_label = np.zeros((len(totals.keys), writer.n_labels), np.int64)
+        by_label = np.zeros((len(imported.keys), writer.n_labels), np.int64)
         by_label[:, columns] = counts * message_weight
-        table = CountTable.total([CountTable(totals.keys, by_label)], writer.n_labels)
+        table = CountTable.total([CountTable(imported.keys, by_label)], writer.n_labels)
         writer.add(table)
         for label, messages in zip(LABELS, total, strict=True):
             writer.add_imported(label, messages * message_weight)

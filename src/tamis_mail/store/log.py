@@ -33,13 +33,13 @@ VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED = "verdict", "learned", "moved", "fo
 _ACTIONS = frozenset({VERDICT, LEARNED, MOVED, FORGOTTEN, GUESSED})
 
 APPLICATION = 0x74616D6C  # "taml": identifies a log
-VERDICTS = 100_000  # a verdict is deleted after this many newer events: about 25 MB
-LEARNINGS = 100_000  # this many learning events are kept, however many verdicts there are
+VERDICTS = 100_000  # a verdict is deleted after so many newer events, which take about 25 MB
+LEARNINGS = 100_000  # so many learning events are kept, however many verdicts there are
 _TRIM = 500  # old events are deleted after every 500 new ones
 _PARAMETERS = 500  # values bound to one statement; older versions of SQLite allow 999
 _BUSY_SECONDS = 1.0  # how long to wait for another writer, which has the lock for milliseconds
-_SQLITE = b"SQLite format 3\0"
-_ENDINGS = ("", "-wal", "-shm", "-journal")
+_SQLITE = b"SQLite format 3\0"  # the first bytes of a file of SQLite
+_ENDINGS = ("", "-wal", "-shm", "-journal")  # of the names of the log and of SQLite's files for it
 
 _TABLE = """CREATE TABLE event (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -61,7 +61,7 @@ _TABLE = """CREATE TABLE event (
 )"""
 _OBJECTS = {
     "event": _TABLE,
-    "sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)",  # SQLite's own, for AUTOINCREMENT
+    "sqlite_sequence": "CREATE TABLE sqlite_sequence(name,seq)",  # which SQLite creates for AUTOINCREMENT
     "event_digest": "CREATE INDEX event_digest ON event (digest)",
     "event_learning": "CREATE INDEX event_learning ON event (number) WHERE action <> 'verdict'",
     "event_undo": "CREATE INDEX event_undo ON event (undoes) WHERE undoes <> 0",
@@ -109,14 +109,13 @@ _ERASE = """UPDATE event SET digest = x'', sender = '', subject = '', source = '
 
 
 class EventLog:
-    """The log of a store. It is opened for each call, and created by the first event."""
+    """The log of a store. Each method opens the file; the first event creates it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._name = os.fspath(path)
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
         path: Path = import_module("pathlib").Path(self._name)
         return path
 
@@ -151,7 +150,7 @@ class EventLog:
         except LogError as error:
             if not isinstance(error.__cause__, sqlite3.DatabaseError) or not _is_damage(error.__cause__):
                 raise
-            self._set_aside()
+            self._rename_damaged()
             self._append(events, digests, is_wanted)
             raise LogError(
                 f"the log {self.path} was damaged: it is now {self.path.name}.damaged, and a new log begins"
@@ -164,17 +163,18 @@ class EventLog:
             return []
         is_verdict = len(events) == 1 and not events[0].is_learning and not digests
         with self._explain_errors(), closing(self._open(create=bool(events))) as connection:
-            # A checkpoint that waits for the disk would take 20 ms of each delivery. A kill of the process
-            # loses nothing; a power failure may lose the last verdicts, or damage the log.
+            # For a verdict, SQLite does not wait for the disk, which would delay each delivery by 20 ms. If
+            # the process is killed, nothing is lost; a power failure may lose the last verdicts, or damage
+            # the log.
             connection.execute(f"PRAGMA synchronous = {'OFF' if is_verdict else 'NORMAL'}")
             if digests:
                 connection.execute("PRAGMA secure_delete = ON")
-            with _write(connection):
+            with write_transaction(connection):
                 for digest in digests:
                     connection.execute(_ERASE, (digest,))
                 connection.executemany(_INSERT, map(_list_values, events))
                 (last,) = connection.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
-                numbers = range(last - len(events) + 1, last + 1)  # of consecutive events, by AUTOINCREMENT
+                numbers = range(last - len(events) + 1, last + 1)  # AUTOINCREMENT gives consecutive numbers
                 if events and numbers[0] // _TRIM != (last + 1) // _TRIM:
                     _trim(connection, last)
                 if not is_wanted():
@@ -185,7 +185,6 @@ class EventLog:
         return numbers
 
     def clear(self) -> None:
-        """Delete the log."""
         with self._explain_errors():
             if is_there(self._name) and not self._has_our_header():
                 raise self._foreign_error()
@@ -193,8 +192,8 @@ class EventLog:
                 with suppress(FileNotFoundError):
                     os.unlink(f"{self._name}{ending}")
 
-    def _set_aside(self) -> None:
-        """Rename a damaged log; an older damaged one is replaced."""
+    def _rename_damaged(self) -> None:
+        """Append `.damaged` to the name of the log; an older file of that name is replaced."""
         with self._explain_errors():
             for ending in reversed(_ENDINGS):
                 with suppress(FileNotFoundError):
@@ -234,7 +233,7 @@ class EventLog:
         """Return the number of the newest event; 0 if there is none."""
         if not self.exists():
             return 0
-        with self._read() as connection:
+        with self._open_to_read() as connection:
             (number,) = connection.execute("SELECT coalesce(max(number), 0) FROM event").fetchone()
         return int(number)
 
@@ -242,7 +241,7 @@ class EventLog:
         """Count the verdicts by day (days since 1970, UTC) and label, in the order of days."""
         if not self.exists():
             return []
-        with self._read() as connection:
+        with self._open_to_read() as connection:
             return connection.execute(
                 "SELECT CAST(time AS INTEGER) / 86400 AS day, CAST(label AS TEXT), count(*) FROM event "
                 "WHERE action = 'verdict' GROUP BY 1, 2 ORDER BY 1, 2"
@@ -254,7 +253,7 @@ class EventLog:
         if not self.exists():
             return headings
         remaining = list(digests)
-        with self._read() as connection:
+        with self._open_to_read() as connection:
             for start in range(0, len(remaining), _PARAMETERS):
                 part = remaining[start : start + _PARAMETERS]
                 placeholders = ", ".join("?" * len(part))
@@ -268,19 +267,19 @@ class EventLog:
 
     def undo_numbers(self) -> dict[int, int]:
         """Return {number of an undone event: number of the newest event that has undone it}."""
-        with self._read() as connection:
+        with self._open_to_read() as connection:
             rows = connection.execute(
                 "SELECT undoes, max(number) FROM event WHERE undoes <> 0 GROUP BY undoes"
             ).fetchall()
         return dict(rows)
 
     def _select(self, condition: str, parameters: tuple[object, ...]) -> Iterator[Event]:
-        with self._read() as connection:
+        with self._open_to_read() as connection:
             for row in connection.execute(f"{_SELECT} {condition}", parameters):
                 yield self._make_event(row)
 
     @contextmanager
-    def _read(self) -> Iterator[Connection]:
+    def _open_to_read(self) -> Iterator[Connection]:
         with self._explain_errors():
             if not is_there(self._name):
                 raise LogError(
@@ -343,9 +342,9 @@ class EventLog:
         if not rows:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute("PRAGMA journal_mode = WAL")
-            with _write(connection):
+            with write_transaction(connection):
                 rows = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
-                if not rows:  # else another process has created them meanwhile
+                if not rows:  # otherwise another process has created them meanwhile
                     for name, statement in _OBJECTS.items():
                         if name != "sqlite_sequence":
                             connection.execute(statement)
@@ -354,6 +353,7 @@ class EventLog:
             raise LogError(self._describe_damage("it has other tables"))
 
     def _has_our_header(self) -> bool:
+        """Whether this is an SQLite file whose application id, in bytes 68 to 71, is that of a log or 0."""
         with open_regular(self._name) as file:
             head = file.read(72)
         return head.startswith(_SQLITE) and int.from_bytes(head[68:72], "big") in (0, APPLICATION)
@@ -368,6 +368,7 @@ class EventLog:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
+        """Raise LogError, with advice, for an error of SQLite or of the operating system."""
         try:
             with reraise_interrupts():
                 yield
@@ -394,6 +395,7 @@ _COLUMN_TYPES: dict[str, type | tuple[type, ...]] = {
     "undoes": int,
     "number": int,
 }
+# A phrase of an error message of SQLite → what LogError says instead.
 _HINTS = {
     "disk is full": "the disk is full: free some space",
     "readonly": "it cannot be written: check its permissions and its folder's",
@@ -419,11 +421,12 @@ def _list_values(event: Event) -> tuple[object, ...]:
 
 
 @contextmanager
-def _write(connection: Connection) -> Iterator[None]:
+def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Run the block as one transaction, which the block may roll back."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
-        if connection.in_transaction:  # else it was rolled back
+        if connection.in_transaction:
             connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -1,8 +1,8 @@
 """Maintenance of a store: status, check, decay, compaction, pruning and merging.
 
 Each operation is one transaction: after a crash it is complete, or has no effect. Processes that read
-meanwhile see the previous state. `decay`, `merge`, and `prune` and `drop` if they drop any features, delete
-the fitted weights: `Sieve.fit_weights` fits them again.
+meanwhile see the previous state. `decay` and `merge` delete the fitted weights, and so do `prune` and `drop`
+if they drop any features: `Sieve.fit_weights` fits them again.
 """
 
 import os
@@ -34,11 +34,12 @@ from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
 
 Progress = Callable[[float], None]  # called with the completed share of the work, from 0 to 1
-Selection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]  # → whether an entry is selected
+# A function that returns for each entry of a table whether it is selected.
+EntrySelection = Callable[[CountTable, Sequence[Label]], NDArray[np.bool_]]
 
-_MIN_DATES = 10  # with fewer messages of a known date, no period is computed
-_OUTERMOST = 0.05  # fraction of messages at either end that a period leaves out: clocks may be wrong
-_MERGE_MESSAGES = 5000  # messages that are merged at once
+_MIN_DATES = 10  # with fewer messages of a known date, no period (of `Status`) is computed
+_OUTERMOST = 0.05  # fraction of messages at each end that a period excludes, because clocks may be wrong
+_MERGE_MESSAGES = 5000  # messages whose features are in memory at once in a merge
 _MAX_FAULTS = 20  # faults of one kind that are listed
 
 
@@ -50,17 +51,19 @@ class Status:
     messages: int
     entries: int  # features with nonzero counts
     bytes: int  # on disk
-    decays: int  # number of decays
-    prunings: int  # number of prunings
+    decays: int  # how often the store was decayed
+    prunings: int  # how often the store was pruned
     versions: list[int]  # of the tokens
-    last: int | None  # seconds since 1970 of the last learned message
+    last: int | None  # when a message was last learned, in seconds since 1970; None if none was
     sources: list[tuple[str, int]]  # mailboxes and their numbers of messages, largest first
-    # The dates, in seconds since 1970, between which at least nine tenths of the spam and of the other mail
-    # are, by the dates in their headers; None if fewer than ten dates are known.
+    # The dates, in seconds since 1970, between which at least nine tenths of the spam was sent, and those of
+    # the other mail, by the dates in the headers; None if fewer than ten dates are known.
     spam_period: tuple[int, int] | None
     wanted_period: tuple[int, int] | None
     people: PeopleCounts
-    word_list: tuple[int, int] | None  # spam and ham messages of an imported word list
+    word_list: (
+        tuple[int, int] | None
+    )  # the numbers of spam and ham messages that an imported word list counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class MergeSummary:
 
     added: int  # messages that only the other store had
     shared: int  # messages that both stores had
-    differing: int  # shared messages with two labels, of which one was kept
+    differing: int  # messages that had another label in each store, of which one was kept
 
 
 def status(store: Store, sources: int = 10) -> Status:
@@ -174,9 +177,9 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
     """Drop features whose total weight over all labels is at most message_weight() / 2**halvings.
 
     With halvings=0, these are the features that were seen in one message (or in two messages before the last
-    decay, or four before the last two, and so on); with 1, those that were seen in one message before the
-    last decay (or in two before the last two). Verdicts may change, considerably if few messages were
-    learned: a feature that was seen once then has a large weight.
+    decay, or four before the last two decays, and so on); with 1, those that were seen in one message before
+    the last decay (or in two messages before the last two decays). Verdicts may change, considerably if few
+    messages were learned, because a feature that was seen once then changes the log-odds much.
     """
     if halvings < 0:
         raise ValueError(
@@ -194,14 +197,14 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
 
 
 def drop(
-    store: Store, select: Selection, progress: Progress | None = None, *, has_effect: bool = True
+    store: Store, select: EntrySelection, progress: Progress | None = None, *, has_effect: bool = True
 ) -> PruningSummary:
     """Drop the selected features from the counts and from the stored features of messages.
 
     So forgetting a message whose features are stored subtracts exactly what is left of it. A message whose
     features are not stored may have features that were dropped: in a store with `prunings() > 0`, subtract
-    it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped, unless `has_effect`
-    is False, which says that the features hardly change verdicts.
+    it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped. With `has_effect`
+    False, the caller says that these features hardly change verdicts, and the fitted weights stay.
     """
     before = _count_bytes(store)
     with store.transaction() as writer:
@@ -235,7 +238,7 @@ def drop(
 
 
 def merge(store: Store, other: Store, progress: Progress | None = None) -> MergeSummary:
-    """Add the contents of another store; return the numbers of added and shared messages.
+    """Add the contents of another store.
 
     The counts are then those of the union of the journals: a message of both stores counts once, by the
     entry that `_is_preferred` chooses. If both stores list a sender, this store's decision stays. Merging the
@@ -246,6 +249,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
     with other.snapshot(), store.transaction() as writer:
         _refuse_other_tokens(store, other)
         connection = store.connection
+        # The counts of the store with fewer decays are multiplied: a message then has one weight in both.
         message_weight = max(store.message_weight(), other.message_weight())
         own_factor = message_weight // store.message_weight()
         other_factor = message_weight // other.message_weight()
@@ -308,10 +312,10 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
 
 
 def _is_preferred(one: Entry, other: Entry) -> bool:
-    """Whether `one` is kept of two entries of one message, whose weights are in the same units.
+    """Whether `one` is kept, of two entries of one message whose weights are in the same units.
 
     A label that the user gave is preferred to a guessed one, then the later time of learning. The other
-    fields only make the choice independent of which store is merged into which.
+    fields are compared only so that the result does not depend on which store is merged into which.
     """
 
     def rank(entry: Entry) -> tuple[bool, int, str, int, int, str]:
@@ -328,7 +332,10 @@ def _is_preferred(one: Entry, other: Entry) -> bool:
 
 
 class _JournalUnion:
-    """Adds the journal and features of another store; sums what the shared messages would count twice."""
+    """Adds the journal and the stored features of another store, but not its counts, which the caller adds.
+
+    Messages of both stores are then counted twice: `subtract_shared` subtracts one of their entries.
+    """
 
     def __init__(self, store: Store, other: Store, writer: Writer, factor: int) -> None:
         self._store = store
@@ -337,7 +344,8 @@ class _JournalUnion:
         self._factor = factor
         self._is_unpruned = not store.prunings() and not other.prunings()
         self._subtractions: list[CountTable] = []
-        self._added = self._shared = self._differing = self._unknown = 0
+        self._added = self._shared = self._differing = 0  # numbers of messages, as in `MergeSummary`
+        self._inseparable = 0  # shared messages of which no entry can be subtracted
 
     def add_all(self) -> MergeSummary:
         """Add the messages of the other store to the journal, with their features."""
@@ -350,10 +358,10 @@ class _JournalUnion:
         ]
         for start in range(0, len(digests), _MERGE_MESSAGES):
             self._add_batch(digests[start : start + _MERGE_MESSAGES])
-        if self._unknown:
+        if self._inseparable:
             raise StoreError(
-                f"{self._unknown} messages of {self._other.name} are in {self._store.name} too, were learned "
-                "by an older tamis without their features, and would count twice: "
+                f"{self._inseparable} messages of {self._other.name} are in {self._store.name} too, were "
+                "learned by an older tamis without their features, and would count twice: "
                 "forget them in one of the two, then merge"
             )
         return MergeSummary(self._added, self._shared, self._differing)
@@ -387,7 +395,7 @@ class _JournalUnion:
                 kept_keys = dropped_keys if kept_keys is None else kept_keys
                 dropped_keys = kept_keys if dropped_keys is None else dropped_keys
             if dropped_keys is None:
-                self._unknown += 1
+                self._inseparable += 1
                 continue
             change = tuple(
                 (self._writer.ensure_column(name), -weight) for name, weight in dropped.label_weights
@@ -416,13 +424,14 @@ class _JournalUnion:
             self._writer.store_features(digests, packed, dates)
 
     def subtract_shared(self) -> None:
-        """Subtract the counts of the entries of shared messages that were not preferred."""
+        """Subtract the counts of those entries of shared messages that were not kept."""
         if self._subtractions:
             total = CountTable.total(self._subtractions, self._writer.n_labels)
             (self._writer.add if self._is_unpruned else self._writer.add_clipped)(total)
 
 
 def _refuse_other_tokens(store: Store, other: Store) -> None:
+    """Raise StoreError if the stores count tokens of different versions, or have the same import."""
     own_versions, other_versions = versions(store), versions(other)
     if own_versions and other_versions and own_versions != other_versions:
         raise StoreError(
@@ -459,8 +468,8 @@ def _rewrite(
 ) -> int:
     """Rewrite all counts into one generation; return its number of entries.
 
-    Each slice becomes `change(table, low, high)`, where `table` has the counts with low <= key < high.
-    `extra_entries` estimates how many entries that adds.
+    `change(table, low, high)` returns the new counts of the features with low <= key < high, given a table of
+    their old ones. `extra_entries` estimates how many entries that adds.
     """
     connection = store.connection
     old = runs.all_runs(connection)
@@ -475,7 +484,9 @@ def _rewrite(
 
 
 def _count_bytes(store: Store) -> int:
-    path = os.path.realpath(store.path)  # SQLite's log is beside the file, not beside a link
+    path = os.path.realpath(
+        store.path
+    )  # SQLite's write-ahead log is beside the file, not beside a link to it
     files = (Path(path), Path(f"{path}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
@@ -546,12 +557,12 @@ def _find_bad_coefficients(store: Store) -> list[str]:
 
 def _find_bad_references(connection: sqlite3.Connection) -> list[str]:
     """Find rows that refer to a missing row, and runs that overlap."""
-    outside = """SELECT count(*) FROM shelf WHERE NOT EXISTS
+    without_run = """SELECT count(*) FROM shelf WHERE NOT EXISTS
         (SELECT 1 FROM run WHERE shelf.id >= start AND shelf.id < start + (1 << bits))"""
     overlapping = """SELECT count(*) FROM run AS a JOIN run AS b ON a.id < b.id
         AND a.start < b.start + (1 << b.bits) AND b.start < a.start + (1 << a.bits)"""
     queries = {
-        "shelves that belong to no run": outside,
+        "shelves that belong to no run": without_run,
         "pairs of runs on the same shelves": overlapping,
         "messages without a label": "SELECT count(*) FROM journal WHERE label NOT IN (SELECT id FROM label)",
         "messages without a source": (

@@ -2,13 +2,14 @@
 
     counts(feature, label) = weight · own counts + the site's counts
 
-The stores stay separate: users learn and forget in their own stores, the administrator in the site's. So
-forgetting is exact in each store, and therefore in the sum. Each decay doubles the weight (unit) of later
-messages; the counts of the store with fewer decays are multiplied to the unit of the other.
+The site's store is the administrator's, for all users of a server; the weight is that in the address of the
+user's store. The stores stay separate: users learn and forget in their own stores, the administrator in the
+site's. So forgetting is exact in each store, and therefore in the sum. Each decay doubles the weight of later
+messages; the counts of the store with fewer decays are multiplied so that a message has the same weight.
 
 The fitted weights and the other settings are those of the site's store, which has more mail, unless only the
-user's store has fitted weights: then its settings are used. Where both stores list the same sender or domain,
-the user's entry counts; a more specific entry of either store precedes it.
+user's store has fitted weights: then its settings are used. If both stores list the same sender or domain,
+the user's entry is used; an entry of either store for an address precedes one for its domain.
 """
 
 from collections.abc import Iterable, Iterator
@@ -105,12 +106,10 @@ class Overlay:
 
     @contextmanager
     def snapshot(self, seconds: float | None = None) -> Iterator[None]:
-        """Read one consistent state of each store."""
         with self._own.snapshot(seconds), self._site.snapshot(seconds):
             yield
 
     def data_version(self) -> int:
-        """Return a number that changes when one of the stores changes."""
         return hash((self._own.data_version(), self._site.data_version()))
 
     def labels(self) -> list[Label]:
@@ -134,7 +133,7 @@ class Overlay:
         return [Label(place, name, *sums) for place, (name, sums) in enumerate(totals.items())]
 
     def message_weight(self) -> int:
-        """Return how much a message that the site's store learns now adds to the sum."""
+        """Return the weight of a message that the site's store learns now, in the sum."""
         return max(self._own.message_weight(), self._site.message_weight())
 
     def _compute_factors(self) -> tuple[int, int]:
@@ -143,7 +142,7 @@ class Overlay:
         return self._weight * (unit // self._own.message_weight()), unit // self._site.message_weight()
 
     def token_version(self) -> int:
-        """Return the version of the tokens, which must be the same in both stores."""
+        """Return the version of the tokens; raise StoreError if it is not the same in both stores."""
         versions = {store.token_version() for store in (self._own, self._site) if store.labels()}
         if len(versions) > 1:
             raise StoreError(
@@ -159,7 +158,6 @@ class Overlay:
         return self._site if has_weights else self._own
 
     def setting(self, name: str) -> str | None:
-        """Return a setting of the store whose weights are used."""
         return self._choose_by_weights().setting(name)
 
     def _list_columns(self) -> tuple[list[int], list[int]]:
@@ -169,7 +167,6 @@ class Overlay:
         return own, site
 
     def counts(self, keys: Iterable[int]) -> dict[int, list[int]]:
-        """Return the weighted sum of the counts of each feature by label."""
         distinct = list(keys)
         width = len(self.labels())
         sums = {key: [0] * width for key in distinct}
@@ -181,10 +178,10 @@ class Overlay:
         return sums
 
     def count_arrays(self, keys: "FeatureKeys", cache: "RunCache | None" = None) -> "Counts":
-        """(keys, labels): the weighted sum of counts.
+        """(keys, labels): the weighted sums of the counts of features.
 
-        `cache` only says that runs may be kept. The overlay has a cache for each store, because both stores
-        may have a run with the same id.
+        If `cache` is not None, runs are kept, but in a cache of the overlay for each store, because both
+        stores may have a run with the same id.
         """
         caches: tuple[RunCache | None, RunCache | None] = (None, None)
         if cache is not None:
@@ -202,31 +199,25 @@ class Overlay:
         return sums
 
     def coefficients(self, keys: Iterable[int]) -> dict[int, float]:
-        """Return the fitted coefficients of those features that have one."""
         return self._choose_by_weights().coefficients(keys)
 
     def coefficient_array(self, keys: "FeatureKeys") -> "NDArray[np.float64] | None":
-        """(keys,): the fitted coefficients of features with ascending keys; None without fitted weights."""
         return self._choose_by_weights().coefficient_array(keys)
 
     def _choose_word_list(self) -> Store:
-        """Return the store whose word list is used."""
+        """Return the store whose word list is used: the user's if it has one."""
         return self._site if self._own.word_list_totals() is None else self._own
 
     def word_list_totals(self) -> tuple[int, int] | None:
-        """Return the totals of the user's word list, or else of the site's."""
         return self._choose_word_list().word_list_totals()
 
     def word_counts(self, keys: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Return the counts of the user's word list, or else of the site's."""
         return self._choose_word_list().word_counts(keys)
 
     def has_people(self) -> bool:
-        """Whether one of the stores knows any people."""
         return self._own.has_people() or self._site.has_people()
 
     def look_up_people(self, addresses: Iterable[str]) -> People:
-        """Return what both stores know of addresses; where both have an entry, the user's decision."""
         distinct = list(addresses)
         own, site = self._own.look_up_people(distinct), self._site.look_up_people(distinct)
         correspondents = dict(site.correspondents)

@@ -27,8 +27,8 @@ from tamis_mail.schema import (
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Store
 
-_NAMES = 400  # names that one statement looks up; older versions of SQLite allow 999 bound values
-_MAX_FAULTS = 20
+_NAMES = 400  # names, each bound twice, in one statement; older versions of SQLite allow 999 bound values
+_MAX_FAULTS = 20  # faults that are listed
 _PLAIN_ADDRESS = re.compile(r'[^\s"(),:;<>@\[\\\]]+@[^\s"(),:;<>@\[\\\]]+')
 
 
@@ -36,7 +36,7 @@ _PLAIN_ADDRESS = re.compile(r'[^\s"(),:;<>@\[\\\]]+@[^\s"(),:;<>@\[\\\]]+')
 class People:
     """The entries of the lists and the correspondents among some addresses."""
 
-    listed: Mapping[str, bool]  # entry → True if it is allowed, False if it is blocked
+    listed: Mapping[str, bool]  # entry → whether it is allowed (True) or blocked (False)
     correspondents: Mapping[str, tuple[int, int]]  # address → numbers of sent messages to it and from it
 
 
@@ -82,7 +82,7 @@ def parse_entry(text: str) -> str:
 
 def look_up(store: Store, addresses: Iterable[str]) -> People:
     """Return the entries that cover these addresses, and which of the addresses are in sent mail."""
-    names = list(dict.fromkeys(name for address in addresses for name in _covering_entries(address)))
+    names = list(dict.fromkeys(name for address in addresses for name in _list_covering_entries(address)))
     listed: dict[str, bool] = {}
     correspondents: dict[str, tuple[int, int]] = {}
     with store.snapshot():
@@ -105,11 +105,9 @@ def look_up(store: Store, addresses: Iterable[str]) -> People:
     return People(listed, correspondents)
 
 
-def _covering_entries(address: str) -> Iterator[str]:
-    """Yield the entries that cover an address, the most specific first."""
-    yield address
-    for domain in split_domain(address):
-        yield f"@{domain}"
+def _list_covering_entries(address: str) -> list[str]:
+    """List the possible entries that cover an address, the most specific first."""
+    return [address, *(f"@{domain}" for domain in split_domain(address))]
 
 
 def _refuse_fault(store: Store, fault: str | None) -> None:
@@ -128,7 +126,7 @@ def list_entries(store: Store, *, is_allowed: bool) -> list[str]:
 
 
 def add_entries(store: Store, entries: Sequence[str], *, is_allowed: bool) -> dict[str, bool | None]:
-    """Allow or block entries in one transaction, whatever was decided on them before.
+    """Allow or block entries in one transaction; an earlier decision on an entry is replaced.
 
     Return for each entry whether it was allowed (True) or blocked (False) before; None if it is new.
     """
@@ -172,14 +170,12 @@ def find_contradictions(store: Store, other: Store) -> list[tuple[str, bool]]:
 
 
 def record_sent(store: Store, digest: bytes, senders: Iterable[str], recipients: Iterable[str]) -> bool:
-    """Record the addresses of a sent message, in a transaction; return False if they are already there."""
-    own = _join(senders, MAX_SENDERS_LENGTH)
-    others = _join(recipients, MAX_RECIPIENTS_LENGTH)
-    row = (digest.hex(), own, others)
-    if store.connection.execute("INSERT OR IGNORE INTO sent VALUES (?, ?, ?)", row).rowcount <= 0:
-        return False
-    _add_counts(store.connection, own, others, 1)
-    return True
+    """Record the addresses of a sent message, inside a transaction; return False if it is there already."""
+    row = (digest.hex(), _join(senders, MAX_SENDERS_LENGTH), _join(recipients, MAX_RECIPIENTS_LENGTH))
+    is_new = store.connection.execute("INSERT OR IGNORE INTO sent VALUES (?, ?, ?)", row).rowcount > 0
+    if is_new:
+        _add_counts(store.connection, *row[1:], sign=1)
+    return is_new
 
 
 def _join(addresses: Iterable[str], max_length: int) -> str:
@@ -199,12 +195,12 @@ def remove_sent(store: Store, digest: bytes) -> bool:
     connection.execute("DELETE FROM sent WHERE digest = ?", (digest.hex(),))
     senders, recipients = row
     _refuse_fault(store, find_row_fault("sent", {"senders": senders, "recipients": recipients}))
-    _add_counts(connection, senders, recipients, -1)
+    _add_counts(connection, senders, recipients, sign=-1)
     return True
 
 
-def _add_counts(connection: sqlite3.Connection, senders: str, recipients: str, sign: int) -> None:
-    """Add (sign 1) or subtract (sign -1) a sent message from the counts of its correspondents."""
+def _add_counts(connection: sqlite3.Connection, senders: str, recipients: str, *, sign: int) -> None:
+    """Add a sent message to the counts of its correspondents (sign 1), or subtract it (sign -1)."""
     received, wrote = set(recipients.splitlines()), set(senders.splitlines())
     for address in received | wrote:
         row = (address, sign * (address in received), sign * (address in wrote))
@@ -236,6 +232,7 @@ def rebuild(store: Store) -> None:
 
 
 def _count_sent(connection: sqlite3.Connection) -> tuple[Counter[str], Counter[str]]:
+    """Return, by address, the number of sent messages to it, and of those from it."""
     received: Counter[str] = Counter()
     wrote: Counter[str] = Counter()
     for senders, recipients in connection.execute("SELECT senders, recipients FROM sent"):
@@ -246,14 +243,14 @@ def _count_sent(connection: sqlite3.Connection) -> tuple[Counter[str], Counter[s
 
 def count_people(store: Store) -> PeopleCounts:
     """Count entries, sent messages and correspondents."""
-    questions = (
+    queries = (
         "SELECT count(*) FROM listed WHERE is_allowed = 1",
         "SELECT count(*) FROM listed WHERE is_allowed = 0",
         "SELECT count(*) FROM sent",
         "SELECT count(*) FROM correspondent WHERE received > 0 AND wrote = 0",
     )
     with store.snapshot():
-        return PeopleCounts(*(store.connection.execute(question).fetchone()[0] for question in questions))
+        return PeopleCounts(*(store.connection.execute(query).fetchone()[0] for query in queries))
 
 
 def find_faults(connection: sqlite3.Connection) -> list[str]:
@@ -286,6 +283,7 @@ def _find_bad_names(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _is_normal(entry: str) -> bool:
+    """Whether an address, or @ and a domain, is in its normal form."""
     local, _, domain = entry.rpartition("@")
     if len(entry) > MAX_ENTRY_LENGTH or not domain:
         return False

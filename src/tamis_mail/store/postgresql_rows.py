@@ -2,17 +2,17 @@
 
     tamis_store    one row per store: its name and its position; a writer locks this row
     tamis_row      the rows of all stores; `version` is that of the commit that changed the row last, and a
-                   deleted row stays for a while, without a value, so that replicas can delete it too
+                   deleted row is kept for some time, without a value, so that replicas can delete it too
     tamis_commit   the ids of the last commits (column `token`), used to check that a replica's version
                    belongs to this store's history
 
-A row of the store is a key and a value, both bytes (`shared_rows`); it is one SQL row of tamis_row. A
+A row of the store is a key and a value, both bytes (`shared_rows`), and is one SQL row of tamis_row. A
 replica is the local SQLite copy of the store on each host (`replica`), not a replica of PostgreSQL. A
 position is the version of the store, which is its number of commits, and the random id of the last commit.
 
-A writer holds the lock on the row of its store from `begin` on, so that the writers of one store come one
-after the other, and rows are changed in the order of their keys. A commit is one transaction. If a client is
-killed, or its host fails, the server rolls its transaction back.
+A writer holds the lock on the row of its store from `begin` to the end of its transaction, so that only one
+writer changes a store at a time. A commit is one transaction. If a client is killed, or its host fails, the
+server rolls its transaction back.
 """
 
 import time
@@ -24,7 +24,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
-from tamis_mail.store.shared_rows import COMMIT_ID_BYTES, Changes, Position, Progress
+from tamis_mail.store.shared_rows import (
+    BUSY,
+    COMMIT_ID_BYTES,
+    DELETED,
+    MISSING,
+    NEWER,
+    UNREACHABLE,
+    Changes,
+    Position,
+    Progress,
+    require_driver,
+)
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -34,14 +45,14 @@ T = TypeVar("T")
 _CONNECT_SECONDS = 10
 _RETRY_SECONDS = 5.0  # how long to try to connect again: enough for a restart of the server
 _ROWS = 2000  # rows that are read or written at once
-_KEPT_COMMITS = 10_000  # a replica that is further behind reads all rows
+_KEPT_COMMITS = 10_000  # a replica that lacks more commits reads all rows
 _TRIM = 500  # old commits and deleted rows are removed after every 500 commits
-_SCHEMA_LOCK = 0x74616D69  # the advisory lock of the process that creates the tables
+_SCHEMA_LOCK = 0x74616D69  # "tami": the advisory lock that a process holds while it creates the tables
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
         id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         name text NOT NULL UNIQUE,
-        format text NOT NULL,      -- the newest migration of the tamis that wrote it
+        format text NOT NULL,      -- the newest migration (of the schema of stores) that its writers know
         version bigint NOT NULL,   -- the number of commits
         token bytea NOT NULL       -- the id of the last commit
     );
@@ -65,13 +76,7 @@ _FORMAT = max(MIGRATIONS)
 
 def connect(address: Address) -> "PostgresqlRows":
     """Connect to the database of a store."""
-    try:
-        import_module("psycopg")
-    except ImportError as error:
-        raise StoreError(
-            f"the store {address.own_name} needs psycopg, which is not installed: "
-            'pip install "tamis[postgresql]"'
-        ) from error
+    require_driver("psycopg", address, extra="postgresql")
     return PostgresqlRows(address)
 
 
@@ -124,9 +129,7 @@ class PostgresqlRows:
         """Return the position in a row of tamis_store (id, format, version, token); set `_id`."""
         self._id, newest, version, commit_id = row
         if newest > _FORMAT:
-            raise StoreError(
-                f"the store {self._name} was written by a newer tamis ({newest}): upgrade this one"
-            )
+            raise StoreError(NEWER.format(self._name, newest))
         return Position(version, bytes(commit_id))
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
@@ -143,7 +146,7 @@ class PostgresqlRows:
                 binary=True,
             ).fetchone()
             if commit is None or bytes(commit[0]) != since.commit_id:
-                return None  # too long ago, or not of this store's history: all rows must be read
+                return None  # the commit is too old, or not of this store's history: all rows must be read
             rows = self._connection.execute(
                 "SELECT key, value FROM tamis_row WHERE store = %s AND version > %s",
                 (self._id, since.version),
@@ -176,7 +179,7 @@ class PostgresqlRows:
         try:
             yield
         finally:
-            self._end("ROLLBACK")
+            self._send_rollback()
 
     # Writing.
 
@@ -201,7 +204,7 @@ class PostgresqlRows:
                 self._connection.execute("INSERT INTO tamis_commit VALUES (%s, 0, %s)", (row[0], commit_id))
         position = self._find_position()
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
+            raise StoreError(DELETED.format(self._name))
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -218,18 +221,13 @@ class PostgresqlRows:
                 binary=True,
             ).fetchone()
             if row is None:
-                raise StoreError(
-                    f"the store {self._name} no longer exists on the server: learning mail creates it again"
-                )
+                raise StoreError(MISSING.format(self._name))
             return self._parse_store_row(row)
         except psycopg.errors.LockNotAvailable as error:
-            self._end("ROLLBACK")
-            raise StoreError(
-                f"the store {self._name}: waited {seconds:.0f} seconds for another process that is writing: "
-                "try again when it is done"
-            ) from error
+            self._send_rollback()
+            raise StoreError(BUSY.format(self._name, seconds)) from error
         except BaseException:
-            self._end("ROLLBACK")
+            self._send_rollback()
             raise
 
     def commit(
@@ -265,10 +263,10 @@ class PostgresqlRows:
             "INSERT INTO tamis_commit VALUES (%s, %s, %s)", (self._id, following.version, following.commit_id)
         )
         deleted: list[tuple[bytes, bytes | None]] = [(key, None) for key in changes.deleted]
-        everything = [*changes.rows, *deleted]
-        everything.sort(key=lambda row: row[0])
-        for start in range(0, len(everything), _ROWS):
-            part = everything[start : start + _ROWS]
+        rows = [*changes.rows, *deleted]
+        rows.sort(key=lambda row: row[0])
+        for start in range(0, len(rows), _ROWS):
+            part = rows[start : start + _ROWS]
             execute(
                 "INSERT INTO tamis_row (store, key, version, value) "
                 "SELECT %s, key, %s, value FROM unnest(%b::bytea[], %b::bytea[]) AS new (key, value) "
@@ -276,7 +274,7 @@ class PostgresqlRows:
                 (self._id, following.version, [key for key, _ in part], [value for _, value in part]),
             )
             if progress is not None:
-                progress((start + len(part)) / len(everything))
+                progress((start + len(part)) / len(rows))
         if following.version % _TRIM == 0:
             oldest = following.version - _KEPT_COMMITS
             execute("DELETE FROM tamis_commit WHERE store = %s AND version < %s", (self._id, oldest))
@@ -289,7 +287,7 @@ class PostgresqlRows:
         """Whether the server has made a commit whose answer was lost."""
 
         def find() -> bool:
-            # The server may still run the transaction of the lost connection: wait for its lock.
+            # The server may still run the transaction of the lost connection: wait until the lock is free.
             self._connection.execute("SELECT 1 FROM tamis_store WHERE id = %s FOR UPDATE", (self._id,))
             row = self._connection.execute(
                 "SELECT token FROM tamis_commit WHERE store = %s AND version = %s",
@@ -302,7 +300,7 @@ class PostgresqlRows:
 
     def roll_back(self) -> None:
         if self._is_in_transaction():
-            self._end("ROLLBACK")
+            self._send_rollback()
 
     def delete(self) -> None:
         def delete_rows() -> None:
@@ -317,23 +315,22 @@ class PostgresqlRows:
         idle = import_module("psycopg").pq.TransactionStatus.IDLE
         return not self._connection.closed and self._connection.info.transaction_status != idle
 
-    def _end(self, statement: str) -> None:
-        """End a transaction. If the connection is lost, the server rolls it back."""
+    def _send_rollback(self) -> None:
         psycopg = import_module("psycopg")
-        with suppress(psycopg.OperationalError):
-            self._connection.execute(statement)
+        with suppress(psycopg.OperationalError):  # if the connection is lost, the server rolls back
+            self._connection.execute("ROLLBACK")
 
     def _retry(self, work: Callable[[], T]) -> T:
-        """Run work; if the connection is lost, and no transaction was open, connect and run it again."""
+        """Call `work`; if the connection is lost, and no transaction was open, connect and call it again."""
         psycopg = import_module("psycopg")
         end = time.monotonic() + _RETRY_SECONDS
         with self._explain_errors():
             while True:
-                is_inside = self._is_in_transaction()
+                was_in_transaction = self._is_in_transaction()
                 try:
                     return work()
                 except psycopg.OperationalError:
-                    if not self._connection.closed or is_inside:
+                    if not self._connection.closed or was_in_transaction:
                         raise
                 self._reconnect(end)
 
@@ -357,12 +354,7 @@ class PostgresqlRows:
         except psycopg.Error as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
             if isinstance(error, psycopg.OperationalError):
-                hint = (
-                    f"its server cannot be reached or used ({text}): check the address and that the server "
-                    "is running"
-                )
-            elif isinstance(error, psycopg.errors.InsufficientPrivilege):
-                hint = f"{text}: grant this user CREATE on the schema for the first run"
-            else:
-                hint = text
-            raise StoreError(f"the store {self._name}: {hint}") from error
+                raise StoreError(UNREACHABLE.format(self._name, text)) from error
+            if isinstance(error, psycopg.errors.InsufficientPrivilege):
+                text += ": grant this user CREATE on the schema for the first run"
+            raise StoreError(f"the store {self._name}: {text}") from error

@@ -1,19 +1,20 @@
 """The rows of a store on a Redis or Valkey server, under these keys, `name` being that of the store:
 
-    tamis:{name}:head      its position (the number of commits and the random id of the last one, `token`),
-                           its format, and the version before the first commit of the log
+    tamis:{name}:head      its position (`version`, the number of commits, and `token`, the random id of the
+                           last one), its `format`, the version before the first commit of the log (`first`),
+                           and the bytes of the log (`log_bytes`)
     tamis:{name}:rows      a hash: the key of a row → its value
-    tamis:{name}:log       a list: the last commits, each the id of the commit before and its changes
-    tamis:{name}:writer    the writer that holds the lock
+    tamis:{name}:log       a list of the last commits: the id of the commit before each, and its changes
+    tamis:{name}:writer    the lock: the writer that holds it
     tamis:{name}:new:…     the rows of a commit while they are sent
 
-The name and its braces are the hash tag of the keys, so that a cluster keeps them together. A commit is one
-script: it changes rows, log and position, or nothing. It checks that its client still holds the lock. A
-client that lost the answer sends the script again. If the commit is the last one or in the log, the script
-then answers "committed" and changes nothing.
+The name in braces is the hash tag of these keys: a Redis cluster stores keys with the same tag on one node. A
+commit is one Lua script, which the server runs without interruption: it checks that its client still holds
+the lock, and changes rows, log and position. A client that lost the answer sends the script again. If the
+commit is the last one or in the log, the script then answers "committed" and changes nothing.
 
-The lock names the connection of its holder. If that connection was closed, the next writer takes the lock
-over at once. A holder that sends no rows for a minute loses the lock, and its commit is refused.
+The lock names the connection of its holder. If that connection was closed, the next writer takes over the
+lock at once. A holder that sends no rows for a minute loses the lock, and its commit is refused.
 """
 
 import os
@@ -27,12 +28,18 @@ from typing import TYPE_CHECKING, Any
 from tamis_mail.locations import Address
 from tamis_mail.store.database import MIGRATIONS, StoreError
 from tamis_mail.store.shared_rows import (
+    BUSY,
     COMMIT_ID_BYTES,
+    DELETED,
+    MISSING,
+    NEWER,
+    UNREACHABLE,
     Changes,
     Position,
     Progress,
     decode_changes,
     encode_changes,
+    require_driver,
 )
 
 if TYPE_CHECKING:
@@ -44,11 +51,11 @@ _RETRIES = 6  # attempts to reconnect, with pauses of seven seconds in all: enou
 _LOCK_SECONDS = 60  # a holder that sends no rows for this long loses the lock
 _STAGED_SECONDS = 3600  # rows that were sent, but not committed within this time, are deleted
 _PART_BYTES = 1 << 20  # bytes of rows that are sent at once
-# Largest size of the log of recent commits; a replica further behind reads all rows. A commit larger than
-# half of it is not logged, and empties the log.
+# Largest size of the log; a replica that lacks a commit which is not in the log reads all rows. A commit of
+# more than half of this size is not logged, and empties the log.
 _LOG_BYTES = 32 << 20
 _SCAN = 2000  # about how many rows are read at once
-_FORMAT = max(MIGRATIONS)  # the name of the newest change of the format; such names sort by age
+_FORMAT = max(MIGRATIONS)  # the name of the newest migration of the schema of stores; names sort by age
 
 _CREATE = """
     if redis.call('HSETNX', KEYS[1], 'token', ARGV[1]) == 1 then
@@ -78,8 +85,8 @@ _TAKE_OVER = """
     return 0
 """
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-# Numbers of Lua are exact up to 2**53: versions and sizes stay far below. Rows are strings throughout.
-# `entry` is empty if the commit is too large for the log.
+# In Lua, integers are exact up to 2**53, and versions and sizes are far smaller. `entry` is added to the log;
+# it is empty if the commit is too large.
 _COMMIT = """
     local head, rows, log, lock, staged, deleted = unpack(KEYS)
     local holder, version, id, next_id, entry, format, log_bytes = unpack(ARGV)
@@ -121,12 +128,7 @@ _COMMIT = """
 
 def connect(address: Address) -> "RedisRows":
     """Connect to the server of a store."""
-    try:
-        import_module("redis")
-    except ImportError as error:
-        raise StoreError(
-            f'the store {address.own_name} needs redis, which is not installed: pip install "tamis[redis]"'
-        ) from error
+    require_driver("redis", address, extra="redis")
     return RedisRows(address)
 
 
@@ -173,9 +175,7 @@ class RedisRows:
         if version is None:
             return None
         if newest.decode() > _FORMAT:
-            raise StoreError(
-                f"the store {self._name} was written by a newer tamis ({newest.decode()}): upgrade this one"
-            )
+            raise StoreError(NEWER.format(self._name, newest.decode()))
         return Position(int(version), commit_id)
 
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
@@ -207,7 +207,7 @@ class RedisRows:
             keys = [self._head, self._rows, self._log]
             position = self._read_head(self._create_store(keys, [token_bytes(COMMIT_ID_BYTES), _FORMAT]))
         if position is None:
-            raise StoreError(f"the store {self._name} was deleted while it was created: try again")
+            raise StoreError(DELETED.format(self._name))
         return position
 
     def begin(self, seconds: float) -> Position:
@@ -216,10 +216,7 @@ class RedisRows:
             try:
                 position = self.find_position()
                 if position is None:
-                    raise StoreError(
-                        f"the store {self._name} no longer exists on the server: learning mail creates "
-                        "it again"
-                    )
+                    raise StoreError(MISSING.format(self._name))
             except BaseException:
                 self.roll_back()
                 raise
@@ -227,8 +224,8 @@ class RedisRows:
 
     def _acquire(self, seconds: float) -> None:
         """Take the lock; raise StoreError if another client still holds it after so many seconds."""
-        # The id of the server's run and the number of its connection together name a connection: the server
-        # draws the one, and begins to count the other, when it starts.
+        # Two values identify a connection: a random `run_id`, which the server draws when it starts, and the
+        # number of the connection since then.
         pipeline = self._client.pipeline(transaction=False)
         pipeline.info("server")
         pipeline.client_id()
@@ -244,10 +241,7 @@ class RedisRows:
                     break
                 continue
             if time.monotonic() > end:
-                raise StoreError(
-                    f"the store {self._name}: waited {seconds:.0f} seconds for another process that is "
-                    "writing: try again when it is done"
-                )
+                raise StoreError(BUSY.format(self._name, seconds))
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
         self._holder = holder
@@ -320,7 +314,7 @@ class RedisRows:
     def roll_back(self) -> None:
         holder, self._holder = self._holder, None
         if holder is not None:
-            # If the server cannot be reached, the next writer takes the lock over, because the connection of
+            # If the server cannot be reached, the next writer takes over the lock, because the connection of
             # its holder is closed.
             with suppress(import_module("redis").RedisError):
                 self._release([self._lock], [holder])
@@ -343,10 +337,5 @@ class RedisRows:
         except (redis.RedisError, OSError) as error:
             text = " ".join(str(error).split())[:300] or type(error).__name__
             if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
-                hint = (
-                    f"its server cannot be reached or used ({text}): check the address and that the server "
-                    "is running"
-                )
-            else:
-                hint = text
-            raise StoreError(f"the store {self._name}: {hint}") from error
+                raise StoreError(UNREACHABLE.format(self._name, text)) from error
+            raise StoreError(f"the store {self._name}: {text}") from error

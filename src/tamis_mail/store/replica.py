@@ -3,12 +3,13 @@
 The server has the rows of the store (`shared_rows`), and the replica has the same rows in the usual tables.
 So a store on a server gives the same results as a store in a file, to the bit:
 
-    reading   ask the server for its position; if it differs, apply the changes since; read the replica
+    reading   ask the server for its position; if it differs from the replica's, apply the changes since then;
+              read the replica
     writing   take the server's lock, update the replica, change it, send the changed rows, commit
 
-The server's commit decides. If the process is killed before, nothing was changed; if it is killed after, or
-cannot write the replica, the changes are on the server all the same. While no process has it open, the
-replica of a host may be deleted: it is loaded again. Processes of one host share it.
+If the process is killed before the server has committed, nothing was changed; if it is killed later, or
+cannot write the replica, the changes are on the server all the same. The processes of a host share its
+replica. While no process has it open, it may be deleted: the next one loads it again.
 """
 
 import os
@@ -45,14 +46,15 @@ from tamis_mail.store.shared_rows import (
     encode_row,
 )
 
+# Modules with a function `connect`, by the kind of server in an address.
 _DRIVERS = {
     "postgresql": "tamis_mail.store.postgresql_rows",
     "redis": "tamis_mail.store.redis_rows",
 }
-_ENDINGS = ("", "-wal", "-shm")
+_ENDINGS = ("", "-wal", "-shm")  # of the names of a replica and of SQLite's files for it
 _KEY_COLUMNS = {table: next(iter(TABLES[table])) for table in SHARED_TABLES}  # the column of the primary key
 _PLACEHOLDERS = {table: ", ".join("?" * len(TABLES[table])) for table in SHARED_TABLES}
-_MESSAGE_TABLES = ("journal", "sent")  # a row of these that was deleted is a message that was forgotten
+_MESSAGE_TABLES = ("journal", "sent")  # a row of these is deleted when its message is forgotten
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:
@@ -107,9 +109,9 @@ def connect(name: str | os.PathLike[str], *, create: bool = True, readonly: bool
 
 
 def _is_unusable(error: StoreError) -> bool:
-    """Whether the replica cannot be used: it is damaged, or of a newer tamis. It is only a copy.
+    """Whether an error means that the replica is damaged or of a newer tamis and must be loaded again.
 
-    If the server cannot be reached, or another process has locked the replica, it may be good.
+    An error of the server, or a lock of another process, does not mean that.
     """
     cause = error.__cause__
     return cause is None or (isinstance(cause, sqlite3.DatabaseError) and "locked" not in str(cause))
@@ -146,7 +148,7 @@ def _delete_replica(path: str) -> None:
 def _open_replica(path: str, address: Address, rows: SharedRows, *, readonly: bool) -> "ReplicaConnection":
     connection = open_file(path, factory=ReplicaConnection)
     try:
-        connection.share(address.own_name, path, rows, readonly=readonly)
+        connection.follow_server(address.own_name, path, rows, readonly=readonly)
     except BaseException:
         sqlite3.Connection.close(connection)
         raise
@@ -158,15 +160,15 @@ class ReplicaConnection(Connection):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.progress: Progress | None = None  # of sending what a transaction has changed
-        self._rows: SharedRows | None = None  # None until `share`, and after `close`
+        self.progress: Progress | None = None  # of sending the rows that a transaction has changed
+        self._rows: SharedRows | None = None  # None until `follow_server`, and after `close`
         self._name = self._path = ""
         self._readonly = False
-        self._base: Position | None = None  # of the store, when the open writing transaction began
-        self._is_updating = False
+        self._base: Position | None = None  # of the store when the open transaction that writes began
+        self._is_updating = False  # while it is true, statements do not update the replica first
 
-    def share(self, name: str, path: str, rows: SharedRows, *, readonly: bool) -> None:
-        """Record from now on which rows change, and update the replica from the server."""
+    def follow_server(self, name: str, path: str, rows: SharedRows, *, readonly: bool) -> None:
+        """Update the replica from the server, now and before each use, and record which rows change."""
         self._name, self._path, self._readonly = name, path, readonly
         with explain_errors(name):
             # After a power failure, the replica is updated or loaded again.
@@ -203,7 +205,7 @@ class ReplicaConnection(Connection):
     # Transactions.
 
     def begin_writing(self) -> None:
-        if self._rows is None:  # before `share`, the tables of a new replica are created
+        if self._rows is None:  # before `follow_server`, the tables of a new replica are created
             super().begin_writing()
             return
         if self._readonly:
@@ -229,7 +231,7 @@ class ReplicaConnection(Connection):
             super().execute("DELETE FROM changed")
             base, self._base = self._base, None
             self.rows.commit(base, following, changes, self.progress)
-            # If this host cannot write, its replica is brought up to date before its next use.
+            # If the replica cannot be written, it is updated from the server before its next use.
             with suppress(sqlite3.OperationalError), reraise_interrupts():
                 super().commit_writing()
             super().roll_back()
@@ -252,7 +254,7 @@ class ReplicaConnection(Connection):
         position = self._read_position()
         return int.from_bytes(position.commit_id[:7], "big") if position else 0
 
-    # Following the server.
+    # Updating the replica.
 
     @contextmanager
     def _suspend_updates(self) -> Iterator[None]:
@@ -275,14 +277,14 @@ class ReplicaConnection(Connection):
             self._apply(position)
 
     def _apply(self, position: Position) -> None:
-        """Update the replica to a position, or to a later one."""
+        """Update the replica to the state of the server at a position, or at a later one."""
         if self._read_position() == position:
             return
         forgotten: set[bytes] = set()
         with explain_errors(self._name):
             sqlite3.Connection.execute(self, "BEGIN IMMEDIATE")
             try:
-                present = self._read_position()  # another process of this host may have updated it
+                present = self._read_position()  # again: another process may have updated the replica
                 if present != position:
                     answer = None if present is None else self.rows.read_changes(present)
                     if answer is None:
@@ -396,13 +398,13 @@ def _make_triggers(number: int, table: str) -> Iterator[str]:
     key = _KEY_COLUMNS[table]
     for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
         # Not INSERT OR IGNORE: the conflict clause of the statement that fires a trigger would override it.
-        notes = "".join(
+        insertions = "".join(
             f"INSERT INTO changed SELECT {number}, {side}.{key} WHERE NOT EXISTS "
             f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {side}.{key});"
             for side in sides
         )
         condition = f"WHEN {sides[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
         yield (
-            f"CREATE TEMP TRIGGER note_{event}_{table} AFTER {event} ON main.{table} {condition} "
-            f"BEGIN {notes} END"
+            f"CREATE TEMP TRIGGER record_{event}_{table} AFTER {event} ON main.{table} {condition} "
+            f"BEGIN {insertions} END"
         )

@@ -6,10 +6,11 @@ negative counts, and reading adds the counts of all runs. Runs of similar size a
 at least `tables.RATIO` times the entries of the next younger one. So there are few runs, and the number of
 times that an entry is rewritten grows only with the logarithm of the store's size.
 
-A run is divided by the highest bits of the key into *shelves*, on average of fewer than 128 entries. Each is
+A run is divided by the highest bits of the key into *shelves* of fewer than 128 entries on average. Each is
 one row of the table `shelf`: a verdict reads one small row per feature and run. Counts of 1, 2, 4 and 8 bytes
-are in separate runs, so that in a large run a common entry of two labels has 6 bytes. experiments/0006-store
-compares this with one row per feature (a B-tree with the feature as its key).
+are in separate runs, so that in a large run most entries of two labels have 6 bytes: four of the key, and one
+per count. experiments/0006-store compares this with one row per feature (a B-tree with the feature as its
+key).
 """
 
 import sqlite3
@@ -22,8 +23,8 @@ from tamis_mail.records import record
 from tamis_mail.schema import MAX_RUNS, find_row_fault
 from tamis_mail.store.database import StoreError
 
-_ENTRY_BYTES = 5  # the smallest entry: four bytes of a key and a count of one byte
-_UNCHECKED_ENTRIES = 1 << 20  # if runs claim to have more, their number is compared with the file's size
+_ENTRY_BYTES = 5  # of the smallest entry: four bytes of a key and a count of one byte
+_UNCHECKED_ENTRIES = 1 << 20  # if the rows of runs name more, the number is compared with the file's size
 _BISECT_BYTES = 1 << 14  # longer shelves are searched by bisection; a typical one has 100 to 1,300 bytes
 WIDTHS = {1: "b", 2: "h", 4: "i", 8: "q"}  # bytes of a count → its format in `struct`
 
@@ -34,10 +35,10 @@ class Run:
 
     id: int
     generation: int
-    start: int  # the number of its first shelf
+    start: int  # the number (row id) of its first shelf
     bits: int  # it has 2**bits shelves
     width: int  # bytes of a count
-    labels: int  # counts of an entry
+    labels: int  # the number of counts of an entry, one per label
     entries: int
 
     @property
@@ -83,13 +84,13 @@ def damage_error(fault: str) -> StoreError:
 
 
 def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) -> dict[int, list[int]]:
-    """Return the counts of each key, zeros if it is unknown, in plain Python, for one message."""
+    """Return the counts of each key, zeros if it is unknown, without NumPy, for the keys of one message."""
     sorted_keys = sorted(keys)
     counts: dict[int, list[int]] = {key: [0] * labels for key in sorted_keys}
     for run in all_runs(connection):
         refuse_more_labels(run, labels)
         shift, low_bits = run.shift, (1 << run.shift) - 1
-        rows = shelves(connection, run, {run.start + (key >> shift) for key in sorted_keys})
+        rows = read_shelves(connection, run, {run.start + (key >> shift) for key in sorted_keys})
         entry = struct.Struct("<" + run.format)
         size, key_size = entry.size, struct.calcsize("<" + run.format[0])
         for key in sorted_keys:
@@ -128,16 +129,37 @@ def _bisect(data: bytes, size: int, key_size: int, key: int) -> int:
     return index * size if is_there else -1
 
 
-def shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
-    """Return the bytes of those shelves with these numbers that exist."""
-    numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
-    rows = dict(
-        connection.execute(
-            "SELECT id, data FROM shelf WHERE id IN (SELECT value FROM json_each(?))", (numbers_json,)
-        )
-    )
+def read_shelves(connection: sqlite3.Connection, run: Run, numbers: Iterable[int]) -> dict[int, bytes]:
+    """Return the bytes of those shelves of a run with these numbers that exist."""
+    rows = fetch_shelves(connection, "shelf", numbers)
     refuse_cut_off(run, rows.values())
     return rows
+
+
+def fetch_shelves(connection: sqlite3.Connection, table: str, numbers: Iterable[int]) -> dict[int, bytes]:
+    """Return the `data`, which may be damaged, of those rows of a table with these ids that exist."""
+    numbers_json = str(sorted(numbers))  # Python prints a list of integers as JSON
+    query = f"SELECT id, data FROM {table} WHERE id IN (SELECT value FROM json_each(?))"
+    return dict(connection.execute(query, (numbers_json,)))
+
+
+def scan_shelves(
+    connection: sqlite3.Connection, run: Run, low: int = 0, high: int = 1 << KEY_BITS
+) -> sqlite3.Cursor:
+    """Read the numbers and bytes of the shelves of a run that hold the entries with low <= key < high."""
+    return connection.execute(
+        "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
+        (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
+    )
+
+
+def choose_bits(entries: int, few_entries: int) -> int:
+    """Choose b for 2**b shelves: from 128 entries on, these have 64 to 127 entries each, on average.
+
+    From `few_entries` on, b is at least 16, so that an entry stores four bytes of its key instead of eight. A
+    shelf may then have fewer than 64 entries.
+    """
+    return max(0 if entries < few_entries else 16, entries.bit_length() - 7)
 
 
 def refuse_cut_off(run: Run, shelves: Iterable[object]) -> None:

@@ -8,9 +8,9 @@ these.
 from __future__ import annotations
 
 from tamis.compiled import core
-from tamis_mail.features import view_mask
+from tamis_mail.features.hashing import view_bits
 from tamis_mail.store.coefficients import refuse_cut_off
-from tamis_mail.store.runs import all_runs, damage_error, refuse_more_labels
+from tamis_mail.store.runs import all_runs, damage_error, refuse_more_labels, scan_shelves
 from tamis_mail.tokens import VERSION
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tamis._core.mail import ScoreTable
     from tamis_mail.store.store import Store
 
-_MAX_COUNTS = 1 << 22  # entries of all runs times labels; a store of 6,000 messages has 1,600,000
+_MAX_COUNTS = 1 << 22  # the entries of all runs times the labels: 1,600,000 in a store of 6,000 messages
 
 
 def can_read_score_table(store: Store) -> bool:
-    """Whether there is a core, and the store counts tokens of the newest version and has few counts."""
+    """Whether there is a compiled core, and the store has few counts, of the newest version of tokens."""
     if core is None:
         return False
     with store.snapshot():
@@ -35,13 +35,10 @@ def read_score_table(store: Store) -> ScoreTable:
     if core is None:
         raise AssertionError("a table was read without the compiled core")
     labels = len(store.labels())
-    table: ScoreTable = core.mail.ScoreTable(labels, view_mask(VERSION).bit_length())
+    table: ScoreTable = core.mail.ScoreTable(labels, view_bits(VERSION))
     for run in all_runs(store.connection):
         refuse_more_labels(run, labels)
-        rows = store.connection.execute(
-            "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
-            (run.start, run.start + (1 << run.bits) - 1),
-        ).fetchall()
+        rows = scan_shelves(store.connection, run).fetchall()
         if not all(isinstance(data, bytes) for _, data in rows):
             raise damage_error(f"a shelf of run {run.id} is cut off")
         try:

@@ -1,17 +1,19 @@
 """The rows of a store on a server: their encoding as bytes, and the protocol that a server must implement.
 
 A row has a key (the number of its table, then its primary key) and a value (all of its columns). The rows of
-a store change by commits. A commit inserts, replaces and deletes rows, all of them or none, and takes the
-store from one *position* to the next. A position consists of the version (number of commits) and the id of
-the last commit, which is random. A *replica*, the local SQLite copy of the store on each host, compares ids:
-if they differ, the server has lost its last commits, or the store was deleted and created again. On servers
+a store change by commits. A commit inserts, replaces and deletes rows, all of them or none, and changes the
+*position* of the store. A position consists of the version (number of commits) and the id of the last commit,
+which is random. A *replica*, the local SQLite copy of the store on each host, compares ids: if those of one
+version differ, the server has lost its last commits, or the store was deleted and created again. On servers
 the id has the name `token`.
 """
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Protocol
 
+from tamis_mail.locations import Address
 from tamis_mail.records import record
 from tamis_mail.store.database import StoreError
 
@@ -36,9 +38,19 @@ SHARED_TABLES = (
     "coefficient",
     "word_list",  # the counts of words imported from another filter
 )
-_INTEGER = struct.Struct("<cq")
-_LENGTH = struct.Struct("<cI")
-_DELETED = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
+# A value begins with a letter for its type: i, b, t (text) or n (NULL).
+_INTEGER = struct.Struct("<cq")  # the letter and the integer
+_LENGTH = struct.Struct("<cI")  # the letter and the number of bytes that follow
+# Texts of errors that all servers can have; the first gap is for the address of the store.
+NEWER = "the store {} was written by a newer tamis ({}): upgrade this one"
+DELETED = "the store {} was deleted while it was created: try again"
+MISSING = "the store {} no longer exists on the server: learning mail creates it again"
+BUSY = "the store {}: waited {:.0f} seconds for another process that is writing: try again when it is done"
+UNREACHABLE = (
+    "the store {}: its server cannot be reached or used ({}): check the address and that the server "
+    "is running"
+)
+_DELETED_ROW = 0xFFFFFFFF  # marks a deleted row, in place of the length of its value
 _KEY_AND_VALUE_LENGTHS = struct.Struct("<II")
 
 
@@ -54,7 +66,7 @@ class Position:
 class Changes:
     """The rows that one or several commits write (insert or replace) and delete, in any order.
 
-    A key occurs once: of several commits that are merged, only the last value of a row is here.
+    A key occurs once: if several commits change a row, only its last value is here.
     """
 
     rows: Sequence[tuple[bytes, bytes]]  # keys and values
@@ -73,14 +85,14 @@ class SharedRows(Protocol):
     def read_changes(self, since: Position) -> tuple[Position, list[Changes]] | None:
         """Return the present position and the changes since another.
 
-        None if the changes since then are no longer known: read all rows.
+        Return None if the changes since then are no longer known; the caller then reads all rows.
         """
 
     def read_all(self) -> Iterator[tuple[Position, list[tuple[bytes, bytes]]]]:
         """Yield all rows in parts, each with a position that the store had when it was read, or before.
 
-        Rows may change meanwhile: after all parts are read, apply
-        `read_changes(position of the first part)`.
+        Rows may change meanwhile. Afterwards, the caller applies the changes since the position of the first
+        part, which `read_changes` returns.
         """
 
     def begin(self, seconds: float) -> Position:
@@ -94,8 +106,8 @@ class SharedRows(Protocol):
     ) -> None:
         """Change the rows, all of them or none, take the store to `following`, and release the lock.
 
-        If the store is not at `base`, or the lock was lost, StoreError is raised and nothing is changed. If
-        the server cannot be reached any more, StoreError is raised, and the commit may have happened.
+        If the position of the store is not `base`, or the lock was lost, raise StoreError and change nothing.
+        If the server cannot be reached any more, raise StoreError; the rows may have been changed.
         """
 
     def roll_back(self) -> None:
@@ -106,6 +118,17 @@ class SharedRows(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+
+def require_driver(module: str, address: Address, *, extra: str) -> None:
+    """Raise StoreError unless the driver of a server is installed; `extra` is the extra that installs it."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise StoreError(
+            f"the store {address.own_name} needs {module}, which is not installed: "
+            f'pip install "tamis[{extra}]"'
+        ) from error
 
 
 def encode_row(values: Iterable[Value]) -> bytes:
@@ -181,7 +204,7 @@ def encode_changes(changes: Changes) -> bytes:
     for key, value in changes.rows:
         parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), len(value)), key, value)
     for key in changes.deleted:
-        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), _DELETED), key)
+        parts += (_KEY_AND_VALUE_LENGTHS.pack(len(key), _DELETED_ROW), key)
     return b"".join(parts)
 
 
@@ -202,7 +225,7 @@ def decode_changes(data: bytes) -> Changes:
         offset += _KEY_AND_VALUE_LENGTHS.size
         key = data[offset : offset + key_length]
         offset += key_length
-        if size == _DELETED:
+        if size == _DELETED_ROW:
             deleted.append(key)
         else:
             rows.append((key, data[offset : offset + size]))

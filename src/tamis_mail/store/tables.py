@@ -1,7 +1,7 @@
 """Read counts from the runs of a store as arrays, and write arrays of counts as new runs."""
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -15,23 +15,25 @@ from tamis_mail.store.runs import (
     WIDTHS,
     Run,
     all_runs,
+    choose_bits,
     damage_error,
+    read_shelves,
     refuse_cut_off,
     refuse_more_labels,
-    shelves,
+    scan_shelves,
 )
 
-FeatureKeys = NDArray[np.uint64]  # numbers of features
+FeatureKeys = NDArray[np.uint64]  # keys of features
 Counts = NDArray[np.int64]
-# What a message adds to the counts of each of its features: (column of a label, weight) pairs.
+# What a message adds to the counts of each of its features: pairs of a label's column and a weight.
 Change = tuple[tuple[int, int], ...]
 
-RATIO = 3  # minimum ratio of the entries of a generation to the next younger one
-_SMALL_RUN = 1 << 20  # entries; a smaller run has fewer shelves than 2**16, so its keys take 8 bytes
-_SLICE_ENTRIES = 1 << 21  # entries in memory at once when runs are merged, with at most _SLICE_LABELS labels
-_SLICE_LABELS = 4  # with more labels, fewer entries
-_EXACT_BOUND = 2.0**62.5  # a sum that floating point puts below this did not overflow 64 bits
-_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
+RATIO = 3  # a generation has at least so many times the entries of the next younger one
+_SMALL_RUN = 1 << 20  # entries; the keys of a smaller run may take 8 bytes: see `choose_bits`
+# When runs are merged, at most so many entries of so many labels are in memory; with more labels, fewer.
+_SLICE_ENTRIES, _SLICE_LABELS = 1 << 21, 4
+_EXACT_BOUND = 2.0**62.5  # if a sum in float64 is below this, the same sum of integers fits into 64 bits
+_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; the rows of a damaged store may name more
 
 
 @record(frozen=True, slots=True)
@@ -62,13 +64,12 @@ class CountTable:
             sizes = np.array([len(table.keys) for table in tables], np.int64)
             total = cls(np.empty_like(keys), np.empty_like(counts))
             entries = core.mail.sum_tables(keys, sizes, counts, total.keys, total.counts)
-            if entries >= 0:  # otherwise the keys of a table do not ascend, as in an imported list
+            if entries >= 0:  # -1 says that the keys of a table do not ascend, as in an imported list
                 return cls(total.keys[:entries], total.counts[:entries])
         order = np.argsort(keys, kind="stable")  # fast, because it merges runs that are sorted
         keys, counts = keys[order], counts[order]
-        if len(keys):
-            firsts = find_firsts(keys)
-            keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
+        firsts = find_firsts(keys)
+        keys, counts = keys[firsts], np.add.reduceat(counts, firsts, axis=0)
         is_nonzero = _find_nonzero(counts)
         return cls(keys[is_nonzero], counts[is_nonzero])
 
@@ -83,7 +84,7 @@ class CountTable:
     def sum_messages(
         cls, features: Sequence[FeatureKeys], changes: Sequence[Change], labels: int
     ) -> "CountTable":
-        """Sum what messages add to the counts: message i adds changes[i] to each of features[i]."""
+        """Sum what messages add to the counts: message i adds changes[i] to the counts of features[i]."""
         messages_by_change: dict[Change, list[int]] = defaultdict(list)
         for number, change in enumerate(changes):
             messages_by_change[change].append(number)
@@ -97,14 +98,14 @@ class CountTable:
     def multiply_change(
         cls, keys: FeatureKeys, messages: Counts, change: Change, labels: int
     ) -> "CountTable":
-        """Return what messages add to the counts, if all add `change`; messages[i] of them have keys[i]."""
+        """Return what messages that add `change` each add to the counts; messages[i] of them have keys[i]."""
         counts = np.zeros((len(keys), labels), np.int64)
         for column, weight in change:
             counts[:, column] += messages * weight
         return cls(keys, counts)
 
     def is_total(self, labels: int) -> bool:
-        """Whether `total` could return this table: keys ascend, no row is 0, there are `labels` columns."""
+        """Whether the keys ascend, no row of counts is all zero, and there are `labels` columns."""
         return (
             self.counts.shape[1] == labels
             and bool((self.keys[1:] > self.keys[:-1]).all())
@@ -128,7 +129,7 @@ class CountTable:
 
 
 def _find_nonzero(counts: Counts) -> NDArray[np.bool_]:
-    """Return whether each row has a count that is not zero."""
+    """(entries,): whether an entry has a count that is not zero."""
     is_nonzero = np.zeros(len(counts), bool)
     for column in counts.T:
         is_nonzero |= column != 0
@@ -186,7 +187,7 @@ def rewrite(
 
 
 def clip(connection: sqlite3.Connection, table: CountTable) -> CountTable:
-    """Raise the negative counts of a table so that adding it makes no count of the store negative."""
+    """Return a table with negative counts reduced, so that adding it makes no count of the store negative."""
     (labels,) = connection.execute("SELECT count(*) FROM label").fetchone()
     table = CountTable.total([table], labels)
     counts = np.maximum(look_up(connection, table.keys, labels), 0)
@@ -212,16 +213,8 @@ def slices(entries: int, labels: int) -> Iterator[tuple[int, int]]:
 
 def scan(connection: sqlite3.Connection, run: Run, low: int, high: int) -> CountTable:
     """Read the entries of a run with low <= key < high."""
-    keys, counts = _decode_entries(_scan_shelves(connection, run, low, high), run)
+    keys, counts = _decode_entries(scan_shelves(connection, run, low, high).fetchall(), run)
     return CountTable(keys, counts.astype(np.int64)).slice_keys(low, high)
-
-
-def _scan_shelves(connection: sqlite3.Connection, run: Run, low: int, high: int) -> list[tuple[int, bytes]]:
-    """Read the shelves of a run that hold the entries with low <= key < high."""
-    return connection.execute(
-        "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
-        (run.start + (low >> run.shift), run.start + (high - 1 >> run.shift)),
-    ).fetchall()
 
 
 def sum_runs(
@@ -252,9 +245,10 @@ def look_up(
             shifted = keys >> np.uint64(run.shift)
             numbers = shifted[find_firsts(shifted)]
             if len(numbers) > 1 << run.bits >> 2:
-                rows = _scan_shelves(connection, run, 0, 1 << KEY_BITS)
+                rows = scan_shelves(connection, run).fetchall()
             else:
-                rows = sorted(shelves(connection, run, (numbers + np.uint64(run.start)).tolist()).items())
+                shelves = read_shelves(connection, run, (numbers + np.uint64(run.start)).tolist())
+                rows = sorted(shelves.items())
             entries = _decode_entries(rows, run)
             if cache is not None and len(entries[0]) == run.entries:
                 cache[run.id] = entries
@@ -278,47 +272,38 @@ def find_faults(connection: sqlite3.Connection, run: Run) -> tuple[list[str], fl
 
     If the sum over all runs is below 2**63, adding the runs cannot overflow.
     """
-    layout = _record(run)
+    entry_type = _make_entry_type(run)
+    size = entry_type.itemsize
     magnitude = 0.0
-    faults: dict[str, int] = {}
+    numbers = Counter[str]()  # of each kind of fault
     entries = 0
-    rows = connection.execute(
-        "SELECT id, data FROM shelf WHERE id BETWEEN ? AND ? ORDER BY id",
-        (run.start, run.start + (1 << run.bits) - 1),
-    )
-    while rows_batch := rows.fetchmany(4096):
-        complete = [
-            data
-            for _, data in rows_batch
-            if isinstance(data, bytes) and data and not len(data) % layout.itemsize
-        ]
-        faults["shelves that are cut off"] = (
-            faults.get("shelves that are cut off", 0) + len(rows_batch) - len(complete)
-        )
-        records = np.frombuffer(b"".join(complete), layout)
+    rows = scan_shelves(connection, run)
+    while batch := rows.fetchmany(4096):
+        complete = [data for _, data in batch if isinstance(data, bytes) and data and not len(data) % size]
+        records = np.frombuffer(b"".join(complete), entry_type)
         keys = records["key"].astype(np.uint64)
         magnitude += float(np.abs(records["counts"].astype(np.float64)).sum())
-        shelf_of_entry = np.repeat(
-            np.arange(len(complete)), [len(data) // layout.itemsize for data in complete]
-        )
+        shelf_of_entry = np.repeat(np.arange(len(complete)), [len(data) // size for data in complete])
+        is_same_shelf = shelf_of_entry[1:] == shelf_of_entry[:-1]
         entries += len(keys)
-        misplaced = np.count_nonzero(keys >> np.uint64(run.shift))
-        out_of_order = np.count_nonzero((keys[1:] <= keys[:-1]) & (shelf_of_entry[1:] == shelf_of_entry[:-1]))
-        faults["entries on a wrong shelf"] = faults.get("entries on a wrong shelf", 0) + int(misplaced)
-        faults["entries out of order"] = faults.get("entries out of order", 0) + int(out_of_order)
+        numbers["shelves that are cut off"] += len(batch) - len(complete)
+        numbers["entries on a wrong shelf"] += int(np.count_nonzero(keys >> np.uint64(run.shift)))
+        numbers["entries out of order"] += int(np.count_nonzero((keys[1:] <= keys[:-1]) & is_same_shelf))
+    faults = [f"run {run.id} has {number} {kind}" for kind, number in numbers.items() if number]
     if entries != run.entries:
-        faults[f"entries, and should have {run.entries}"] = entries
-    return [
-        f"run {run.id} has {number} {kind}" for kind, number in faults.items() if number or "should" in kind
-    ], magnitude
+        faults.append(f"run {run.id} has {entries} entries, and should have {run.entries}")
+    return faults, magnitude
 
 
 def column_sums(counts: Counts) -> list[int]:
     """Return the sum of each column, rounded if it exceeds 64 bits."""
     # Column by column: NumPy takes ten times as long for counts.sum(axis=0) of a long array.
-    exact = [int(column.sum()) for column in counts.T]
-    approximate = [float(column.sum(dtype=np.float64)) for column in counts.T]
-    return [a if abs(b) < _EXACT_BOUND else int(b) for a, b in zip(exact, approximate, strict=True)]
+    exact_sums = [int(column.sum()) for column in counts.T]
+    rounded_sums = [float(column.sum(dtype=np.float64)) for column in counts.T]
+    return [
+        exact if abs(rounded) < _EXACT_BOUND else int(rounded)
+        for exact, rounded in zip(exact_sums, rounded_sums, strict=True)
+    ]
 
 
 def _decode_entries(
@@ -326,9 +311,10 @@ def _decode_entries(
 ) -> tuple[FeatureKeys, NDArray[np.signedinteger]]:
     """Return the keys (entries,) and the counts (entries, labels) of shelves."""
     refuse_cut_off(run, [data for _, data in rows])
-    if any(not 0 <= number - run.start < 1 << run.bits for number, _ in rows):  # an index of a damaged file
+    # A damaged database can return rows that the condition of the query excludes.
+    if any(not 0 <= number - run.start < 1 << run.bits for number, _ in rows):
         raise damage_error(f"a shelf of run {run.id} is out of place")
-    records = np.frombuffer(b"".join(data for _, data in rows), _record(run))
+    records = np.frombuffer(b"".join(data for _, data in rows), _make_entry_type(run))
     sizes = [len(data) // records.itemsize for _, data in rows]
     high_bits = np.array([number - run.start for number, _ in rows], np.uint64) << np.uint64(run.shift)
     return np.repeat(high_bits, sizes) | records["key"], np.ascontiguousarray(records["counts"])
@@ -342,7 +328,8 @@ def find_widths(counts: Counts) -> NDArray[np.uint8]:
         return widths
     largest = np.zeros(len(counts), np.int64)
     for column in counts.T:
-        np.maximum(largest, column ^ (column >> 63), out=largest)  # -1 - count if the count is negative
+        # count ^ (count >> 63) is the count or, if it is negative, -1 - count.
+        np.maximum(largest, column ^ (column >> 63), out=largest)
     for width in sorted(WIDTHS, reverse=True)[1:]:
         widths[largest < 1 << 8 * width - 1] = width
     return widths
@@ -351,14 +338,14 @@ def find_widths(counts: Counts) -> NDArray[np.uint8]:
 def encode_entries(
     run: Run, table: CountTable, widths: NDArray[np.uint8], entries: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Encode the entries of a table that have the width of a run; `entries` is their number.
+    """Encode those entries of a table that have the width of a run; `entries` is their number.
 
     Return the bytes of all shelves, the number of each shelf, counted from the run's first one, and where the
     bytes of each shelf end.
     """
-    layout = _record(run)
+    entry_type = _make_entry_type(run)
     if core is not None:
-        data = np.empty(entries * layout.itemsize, np.uint8)
+        data = np.empty(entries * entry_type.itemsize, np.uint8)
         numbers, ends = np.empty(entries, np.int64), np.empty(entries, np.int64)
         n_shelves = core.mail.encode_entries(
             table.keys, table.counts, widths, run.width, run.shift, data, numbers, ends
@@ -366,26 +353,17 @@ def encode_entries(
         return data, numbers[:n_shelves], ends[:n_shelves]
     places = np.flatnonzero(widths == run.width)
     keys = table.keys[places]
-    records = np.empty(len(keys), layout)
+    records = np.empty(len(keys), entry_type)
     records["key"] = keys & np.uint64((1 << run.shift) - 1)
     records["counts"] = table.counts[places]
     numbers = (keys >> np.uint64(run.shift)).astype(np.int64)
     firsts = find_firsts(numbers)
-    ends = np.append(firsts[1:], len(numbers)) * layout.itemsize
+    ends = np.append(firsts[1:], len(numbers)) * entry_type.itemsize
     return np.frombuffer(records.tobytes(), np.uint8), numbers[firsts], ends
 
 
-def _record(run: Run) -> np.dtype[np.void]:
+def _make_entry_type(run: Run) -> np.dtype[np.void]:
     return np.dtype([("key", f"<{run.format[0]}"), ("counts", f"<{WIDTHS[run.width]}", (run.labels,))])
-
-
-def _bits(entries: int) -> int:
-    """Choose b for a run of 2**b shelves: from 128 entries on, 64 to 127 entries each, on average.
-
-    From 2**20 entries on, b is at least 16, so that an entry stores four bytes of its key; a run of fewer
-    than 2**22 entries then has 16 to 63 entries per shelf.
-    """
-    return max(0 if entries < _SMALL_RUN else 16, entries.bit_length() - 7)
 
 
 class _Writer:
@@ -393,7 +371,7 @@ class _Writer:
 
     The number of shelves of each run is chosen before its first entry is written. If there is one slice, the
     number of entries of each width is known then, and a run of few entries gets few shelves, which a verdict
-    reads faster. If there are several, each run gets as many as if it had all entries.
+    reads faster. If there are several slices, each run gets as many shelves as if it had all entries.
     """
 
     def __init__(
@@ -407,7 +385,7 @@ class _Writer:
     ) -> None:
         self._connection = connection
         self._generation, self._labels = generation, labels
-        self._entries = dict.fromkeys(WIDTHS, 0)
+        self._entries = dict.fromkeys(WIDTHS, 0)  # width → the number of entries that were written
         self._runs = {} if has_one_slice else self._plan_runs(dict.fromkeys(WIDTHS, entries))
 
     def _plan_runs(self, entries: dict[int, int]) -> dict[int, Run]:
@@ -417,7 +395,7 @@ class _Writer:
         ).fetchone()
         runs = {}
         for width, number in entries.items():  # an empty shelf has no row
-            bits = _bits(number)
+            bits = choose_bits(number, _SMALL_RUN)
             runs[width] = Run(0, self._generation, start, bits, width, self._labels, 0)
             start += 1 << bits
         return runs

@@ -31,7 +31,7 @@ class JudgedMessage:
 
     label: str  # spam, ham or unsure
     probability: float
-    seconds: float  # the mean per message of those that were judged together
+    seconds: float  # the mean for the messages that were judged together
 
 
 class Classifier(Protocol):
@@ -39,18 +39,15 @@ class Classifier(Protocol):
 
     def judge(self, messages: Sequence[bytes]) -> Sequence[JudgedMessage | MessageError]:
         """Judge messages; return a result or an error for each of them, in their order."""
-        ...
 
     def learn(self, messages: Sequence[bytes], label: str) -> Sequence[str | MessageError]:
         """Learn messages of one label; return "learned", "known" or an error for each, in their order.
 
         "known" stands for a message that had been learned with this label before.
         """
-        ...
 
     def close(self) -> None:
         """Write the log, and close the store."""
-        ...
 
 
 class StoreClassifier:
@@ -95,7 +92,6 @@ class StoreClassifier:
         return self._run_separately(self._writers, learn, messages)
 
     def close(self) -> None:
-        """Write the log, and close the store."""
         self._readers.close()
         self._writers.close()
 

@@ -1,10 +1,11 @@
 """The label that an action of the mailbox's owner teaches: spam, ham, or nothing.
 
+    action                                                         label
     a move                  into junk                              spam
                             out of junk or unsure, not into them   ham
-    a keyword               $Junk or Junk                          spam
+    a keyword is added      $Junk or Junk                          spam
                             $NotJunk, NonJunk or NotJunk           ham
-    an answer               \\Answered                              ham
+    an answer to a message  which adds the flag \\Answered          ham
 
 A message that is seen for the first time in junk counts as moved there, and its answer teaches nothing. A
 message in the trash, in drafts, in a folder of sent mail or in a virtual folder teaches nothing. A move takes

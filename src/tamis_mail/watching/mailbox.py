@@ -31,7 +31,7 @@ class Folder:
     name: str  # unique in its account, decoded
     role: Role
     validity: str = ""  # UIDVALIDITY: a new value means that all uids are new; empty for Maildirs
-    revision: str = ""  # if it is not empty and equals an earlier one of this folder, no message has changed
+    revision: str = ""  # changes when a message does; empty if the account has no such text
     is_present: bool = True  # False for a folder that `move` creates when it is needed
 
 
@@ -48,11 +48,9 @@ class Mailbox(Protocol):
 
     def list_folders(self) -> Sequence[Folder]:
         """List the folders. The first one with the role JUNK gets spam, the first with UNSURE unsure mail."""
-        ...
 
     def list_messages(self, folder: Folder) -> Iterable[ListedMessage]:
         """List the messages of a folder, without reading them."""
-        ...
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
         """Read messages, without changing their flags, in any order.
@@ -60,17 +58,15 @@ class Mailbox(Protocol):
         A message that is not in the folder any more is left out. For a message that cannot be read, or is too
         large, the error is returned.
         """
-        ...
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
         """Move a message and return its uid in the target, or None if that is not known.
 
-        With `copy_uid`, an interrupted move seems to have left a copy in the target under this uid: if its
-        bytes are the same, the message is only removed from `folder`, else it is moved. Raise MessageError if
-        this message cannot be moved, FolderError if none can be moved to the target now, and LookupError if
-        the message is not in `folder` any more.
+        `copy_uid` is the uid of a copy that an interrupted move seems to have left in the target: if its
+        bytes are the same, the message is only removed from `folder`, otherwise it is moved. Raise
+        MessageError if this message cannot be moved, FolderError if none can be moved to the target now, and
+        LookupError if the message is not in `folder` any more.
         """
-        ...
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
         """Add keywords to a message; return False if the folder cannot keep them.
@@ -78,8 +74,6 @@ class Mailbox(Protocol):
         Raise MessageError if this message cannot be marked; LookupError is allowed if it is not in the folder
         any more.
         """
-        ...
 
     def wait(self, seconds: float) -> None:
         """Wait until the account reports a change, but at most the given number of seconds."""
-        ...

@@ -1,13 +1,14 @@
 """The state of a watcher between two passes and two runs, in one SQLite file beside the store.
 
-The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (the digest
-of `tamis_mail.message`), the keywords that it had, and its state. Each move, keyword and lesson is recorded
-before it is performed, so that after a crash it is completed, and not mistaken for an act of the mailbox's
-owner. These are the states, with the words for them in the file:
+The file is the memory of the watcher. A place is a message in a folder: its uid, its identity (its digest as
+`tamis_mail.message` computes it), the keywords that it had, and its state. Each move, keyword and lesson is
+recorded before it is performed, so that after a crash it is completed, and not mistaken for an act of the
+mailbox's owner. These are the states, with the words for them in the file:
 
     UNIDENTIFIED  "unread"     its identity is not known yet
     AMBIGUOUS     "unsettled"  found outside Junk while a copy is still in Junk: either a move in progress or
-                               a second delivery; wait (the folder for unsure mail counts as Junk here)
+                               a second delivery, which is decided later (the folder for unsure mail counts
+                               as Junk here)
     TO_SORT       "unsorted"   new mail, to be judged
     TO_LEARN      "untaught"   the owner gave it `label`; the filter still has to learn it
     MOVING        "moving"     the verdict is `label`, and it is being moved to `target`
@@ -15,9 +16,9 @@ owner. These are the states, with the words for them in the file:
     DONE          "seen"       nothing is to be done
     FAILED        "failed"     it cannot be handled; `reason` says why
 
-If the file is missing or damaged, a new one is made. Nothing is learned from messages that are found in its
-first pass (the baseline). A place whose message has left the folder is gone; it is deleted after 30 days, or
-when there are too many of them, because a message that is moved may reappear late.
+If the file is missing or damaged, a new one is made. Nothing is learned from messages that are found in the
+first pass after that (the baseline). A place whose message has left the folder is gone. Because a message
+that is moved may reappear late, a place is deleted only 30 days later, or when too many are gone.
 """
 
 import json
@@ -34,6 +35,7 @@ from typing import Any
 
 from tamis_mail.files import is_there, open_regular
 from tamis_mail.locations import find_local_path, is_address
+from tamis_mail.store.log import write_transaction
 from tamis_mail.watching.roles import Role
 
 UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
@@ -47,13 +49,13 @@ UNIDENTIFIED, AMBIGUOUS, TO_SORT, TO_LEARN, MOVING, MOVED, DONE, FAILED = (
     "failed",
 )
 
-MAX_ATTEMPTS = 5  # after so many failures, a message is left alone
+MAX_ATTEMPTS = 5  # after so many failures, a message is not tried again
 _FIRST_RETRY_SECONDS = 60  # time from the first failure to the second attempt
-_RETRY_FACTOR = 8  # of each wait to the one before: the last attempt is almost ten hours after the first
+_RETRY_FACTOR = 8  # each wait is so many times the one before: the last attempt is ten hours after the first
 # A place is kept for so long after its message has gone: a mail program that was offline for weeks may
 # complete a move late.
 _GONE_SECONDS = 30 * 86400
-_MAX_GONE = 200_000  # if more places are gone, about 30 MB, the oldest are deleted earlier
+_MAX_GONE = 200_000  # if more places are gone (they take about 30 MB), the oldest are deleted earlier
 # If a message that the filter moved is not found in its target within this time, the filter's move has ended;
 # if the message is found later, the owner counts as having moved it there.
 _MOVING_SECONDS = 3600
@@ -75,7 +77,7 @@ CREATE TABLE folder (
     name TEXT NOT NULL,
     role TEXT NOT NULL,                -- a value of Role
     validity TEXT NOT NULL,            -- UIDVALIDITY, which changes when all uids do (empty for a Maildir)
-    is_baseline INTEGER NOT NULL,      -- 1 until the messages of a baseline were all noted
+    is_baseline INTEGER NOT NULL,      -- 1 while the messages of a baseline are noted
     is_gone INTEGER NOT NULL,
     UNIQUE (account, name)
 );
@@ -89,7 +91,7 @@ CREATE TABLE place (
     state TEXT NOT NULL,
     label TEXT NOT NULL,
     target TEXT NOT NULL,
-    copy TEXT NOT NULL,                -- uid of the copy in the target that an interrupted move left behind
+    copy TEXT NOT NULL,                -- uid of the copy that an interrupted move left in the target
     reason TEXT NOT NULL,
     attempts INTEGER NOT NULL,
     retry INTEGER NOT NULL,            -- time (seconds since 1970) from which the next attempt is due
@@ -119,7 +121,7 @@ class Place:
     state: str  # one of the constants above
     label: str = ""  # of the lesson, the verdict or the move; empty if there is none
     target: str = ""  # the name of the folder to which it is or was moved
-    copy_uid: str = ""  # uid of the copy in the target that an interrupted move left behind
+    copy_uid: str = ""  # uid of the copy that an interrupted move left in the target
     attempts: int = 0
     retry_time: int = 0  # seconds since 1970, from which the next attempt is due
     is_gone: bool = False
@@ -171,7 +173,6 @@ class Memory:
         return store.with_name(f"{store.name}.watch")
 
     def close(self) -> None:
-        """Close the file."""
         with suppress(sqlite3.Error):
             self._connection.close()
         if self._lock >= 0:
@@ -182,19 +183,13 @@ class Memory:
         """Open the memory; if the file is damaged, or no memory, note that and open a new one."""
         if path is None or (is_copy and not is_there(path)):
             return _open_or_create(":memory:")
-        if is_copy:
-            try:
+        try:
+            if is_copy:
                 with closing(_connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as original:
                     _check(original)
                     connection = _connect(":memory:")
                     original.backup(connection)
                     return connection
-            except (sqlite3.DatabaseError, ValueError) as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                self.renewal_reason = str(error)
-                return _open_or_create(":memory:")
-        try:
             if is_there(path):
                 with open_regular(path) as file:
                     head = file.read(16)
@@ -205,8 +200,10 @@ class Memory:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not permitted: not damaged
                 raise
             self.renewal_reason = str(error)
-            _put_aside(path)
-            return _open_or_create(os.fspath(path))
+        if is_copy:
+            return _open_or_create(":memory:")
+        _rename_damaged(path)
+        return _open_or_create(os.fspath(path))
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -215,19 +212,10 @@ class Memory:
             yield
             return
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise MemoryUnusableError(f"the memory cannot be written: {error}") from None
-            raise
-
-    def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with write_transaction(self._connection):
+                yield
+        except sqlite3.Error as error:
+            raise MemoryUnusableError(f"the memory cannot be written: {error}") from None
 
     def _execute(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
         try:
@@ -236,6 +224,11 @@ class Memory:
             if self._connection.in_transaction:
                 raise
             raise MemoryUnusableError(f"the memory cannot be used: {error}") from None
+
+    def _write(self, statement: str, values: Iterable[Any]) -> None:
+        """Run a statement in the open transaction, or in one of its own."""
+        with self.batch():
+            self._execute(statement, values)
 
     # The account and its folders.
 
@@ -247,15 +240,14 @@ class Memory:
 
     def end_baseline(self) -> None:
         """Note that the first pass of the account has ended."""
-        with self.batch():
-            self._execute("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
+        self._write("UPDATE account SET is_baseline = 0 WHERE id = ?", (self._account,))
 
     def begin_folder(self, name: str, role: str, validity: str) -> bool:
         """Note a folder before its messages are compared with their places.
 
-        Return whether its messages are a baseline: in the first pass over the account, after `validity` has
-        changed, or if the folder was gone, until `end_folder` is called. The messages of a folder that
-        appears after the first pass are not a baseline: the owner's first move to Junk may have created it.
+        Return whether its messages are a baseline. They are one, until `end_folder` is called, in the first
+        pass over the account, after `validity` has changed, and if the folder was gone. The messages of a
+        folder that appears after the first pass are not: the owner's first move to Junk may have created it.
         """
         with self.batch():
             rows = self._execute(
@@ -282,10 +274,7 @@ class Memory:
 
     def end_folder(self, name: str) -> None:
         """Note that all messages of a folder were compared with their places."""
-        with self.batch():
-            self._execute(
-                "UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name)
-            )
+        self._write("UPDATE folder SET is_baseline = 0 WHERE account = ? AND name = ?", (self._account, name))
 
     def mark_folders_gone_except(self, names: Iterable[str]) -> None:
         """Note that all folders without one of these names have gone.
@@ -335,7 +324,7 @@ class Memory:
     def find_move(self, identity: bytes, target: str) -> Place | None:
         """Return the place from which the filter was moving this message to a folder, or None.
 
-        Places whose message was found in the target already are left out. If there are several others, one
+        A place whose message was found in the target before is left out. If there are several places, one
         that is gone takes precedence.
         """
         places = self._select(
@@ -354,7 +343,7 @@ class Memory:
         return place
 
     def list_tasks(self, folder: str) -> list[Place]:
-        """Return the places of a folder that have a task now, oldest first.
+        """Return the places of a folder for which something is to be done now, oldest first.
 
         A place is left out before the time of its next attempt, unless it is ambiguous.
         """
@@ -379,14 +368,13 @@ class Memory:
         retry_time: int = 0,
     ) -> None:
         """Note a message in a folder."""
-        with self.batch():
-            self._execute(
-                "INSERT OR REPLACE INTO place (folder, validity, uid, identity, keywords, state, label, "
-                "target, copy, reason, attempts, retry, gone) "
-                "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
-                "FROM folder WHERE account = ? AND name = ?",
-                (uid, identity, _write_keywords(keywords), state, label, retry_time, self._account, folder),
-            )
+        self._write(
+            "INSERT OR REPLACE INTO place (folder, validity, uid, identity, keywords, state, label, "
+            "target, copy, reason, attempts, retry, gone) "
+            "SELECT id, validity, ?, ?, ?, ?, ?, '', '', '', 0, ?, NULL "
+            "FROM folder WHERE account = ? AND name = ?",
+            (uid, identity, _write_keywords(keywords), state, label, retry_time, self._account, folder),
+        )
 
     def update(
         self,
@@ -406,18 +394,15 @@ class Memory:
             keywords=place.keywords if keywords is None else keywords,
             retry_time=0,
         )
-        with self.batch():
-            self._execute(
-                "UPDATE place SET state = ?, label = ?, target = ?, keywords = ?, reason = '', retry = 0 "
-                "WHERE id = ?",
-                (state, changed.label, target, _write_keywords(changed.keywords), place.id),
-            )
+        self._write(
+            "UPDATE place SET state = ?, label = ?, target = ?, keywords = ?, reason = '', retry = 0 "
+            "WHERE id = ?",
+            (state, changed.label, target, _write_keywords(changed.keywords), place.id),
+        )
         return changed
 
     def note_keywords(self, place: Place, keywords: frozenset[str]) -> None:
-        """Note the keywords that a message has now."""
-        with self.batch():
-            self._execute("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
+        self._write("UPDATE place SET keywords = ? WHERE id = ?", (_write_keywords(keywords), place.id))
 
     def end_move(self, place: Place, uid: str | None, keywords: frozenset[str]) -> None:
         """Note that a message was moved to its target; `uid` is its uid there, if that is known."""
@@ -432,9 +417,8 @@ class Memory:
 
         If it is still in its old folder, too, it stays in the state MOVING, with `uid` as its `copy_uid`.
         """
-        with self.batch():
-            state = DONE if move.is_gone else MOVING
-            self._execute("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
+        state = DONE if move.is_gone else MOVING
+        self._write("UPDATE place SET state = ?, copy = ? WHERE id = ?", (state, uid, move.id))
 
     def abandon_move(self, place: Place) -> Role:
         """Note that a message has left its folder, and was not found in the target of its move.
@@ -442,8 +426,7 @@ class Memory:
         Return the role of the folder in which it was last: the target if the move was completed, else its old
         folder.
         """
-        with self.batch():
-            self._set_state(place, DONE)
+        self._set_state(place, DONE)
         if place.state == MOVED:
             roles = self._execute(
                 "SELECT role FROM folder WHERE account = ? AND name = ?", (self._account, place.target)
@@ -462,11 +445,10 @@ class Memory:
         attempts = place.attempts + 1
         is_retried = attempts < MAX_ATTEMPTS
         retry_time = int(self._clock()) + _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (attempts - 1)
-        with self.batch():
-            self._execute(
-                "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
-                (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
-            )
+        self._write(
+            "UPDATE place SET state = ?, reason = ?, attempts = ?, retry = ? WHERE id = ?",
+            (place.state if is_retried else FAILED, reason[:500], attempts, retry_time, place.id),
+        )
         return is_retried
 
     def prune(self) -> int:
@@ -490,7 +472,7 @@ class Memory:
             return self._connection.total_changes - before
 
     def _set_state(self, place: Place, state: str) -> None:
-        self._execute("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
+        self._write("UPDATE place SET state = ? WHERE id = ?", (state, place.id))
 
     def _mark_gone(self, condition: str, values: tuple[Any, ...]) -> None:
         self._execute(
@@ -581,8 +563,8 @@ def _lock_account(path: Path, account: int) -> int:
     return handle
 
 
-def _put_aside(path: Path) -> None:
-    """Rename a file that cannot be used as a memory, so that a new one can be made."""
+def _rename_damaged(path: Path) -> None:
+    """Append `.damaged` to the name of a file that cannot be used, so that a new one can be made."""
     path.replace(path.with_name(f"{path.name}.damaged"))
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Folders → their roles: by special-use attribute (RFC 6154), else by well-known names in several languages.
 
-- A folder without a role of its own has that of the folder above it: mail in Junk/2026 is junk. Only the role
-  of the inbox is not passed on to folders below it.
+- A folder without a role of its own has that of the folder above it: mail in Junk/2026 is junk. But folders
+  below the inbox do not have its role.
 - An attribute takes precedence over a name: if the server says which folder is Junk, no other folder is junk
   because of its name. A folder that the user chose for a role takes precedence over both.
 - Names are compared only at the top level, and directly below the inbox or "[Gmail]": Projects/Junk has no
@@ -25,7 +25,7 @@ class Role(StrEnum):
     SENT = "sent"
     DRAFTS = "drafts"
     ARCHIVE = "archive"
-    VIRTUAL = "virtual"  # shows messages of other folders: All Mail, Starred
+    VIRTUAL = "virtual"  # shows messages of other folders, such as All Mail or Starred
     OTHER = "other"
 
 
@@ -105,7 +105,7 @@ def _find_role_by_name(parts: tuple[str, ...]) -> Role | None:
 
 
 def _inherit(parts: tuple[str, ...], roles_by_parts: dict[tuple[str, ...], Role]) -> Role:
-    """Return the role of a folder: its own, else that of the nearest folder above, except the inbox."""
+    """Return the role of a folder: its own, or that of the nearest folder above it, except the inbox."""
     for length in range(len(parts), 0, -1):
         role = roles_by_parts.get(parts[:length])
         if role is not None and (length == len(parts) or role != Role.INBOX):

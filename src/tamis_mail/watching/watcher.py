@@ -1,12 +1,12 @@
 """The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
-A pass lists all watched folders, compares them with the memory, notes the tasks that follow, and then does
-them. A place is a message in a folder; its state says which task is left (`memory` lists the states). A
-lesson is the label that an action of the mailbox's owner teaches. The baseline of a folder are the messages
-that it has in the first pass over the account, or when it returns, or after all its uids have changed; they
-teach nothing. Keywords include the flags of IMAP, such as \\Seen. Each step is noted in the memory before and
-after it is done, so that the process can be killed, or lose the connection, at any moment: the next pass does
-what is left.
+A pass lists all watched folders, compares them with the memory, notes in it what is to be done with each
+message (its task), and then does that. A place is a message in a folder; its state says what is to be done
+(`memory` lists the states). A lesson is the label that an action of the mailbox's owner teaches. The baseline
+of a folder are the messages that it has in the first pass over the account, or when it returns, or after all
+its uids have changed; they teach nothing. Keywords include the flags of IMAP, such as \\Seen. Each step is
+noted in the memory before and after it is done, so that the process can be killed, or lose the connection, at
+any moment: the next pass does the rest.
 """
 
 import random
@@ -74,7 +74,7 @@ class Settings:
     sorts: bool = True  # whether new mail in the inbox is judged
     learns: bool = True  # whether the lessons of the owner are learned
     adds_keywords: bool = False  # whether sorted spam gets the keyword $Junk, and sorted ham $NotJunk
-    only_moves: bool = False  # whether the place and keywords of a message seen first teach nothing
+    only_moves: bool = False  # whether folder and keywords of a message teach nothing when it is first seen
     sorts_read: bool = False  # whether the first pass also sorts messages that the owner has read
     is_dry_run: bool = False  # whether the mailbox and the store stay unchanged
     seconds: float = 60.0  # maximum wait between two passes without a fault
@@ -88,7 +88,6 @@ class Stop:
         self._is_waiting = False
 
     def request(self) -> None:
-        """Request the end of the watcher."""
         self.is_requested = True
 
     @contextmanager
@@ -112,7 +111,6 @@ class Stop:
             self._is_waiting = False
 
     def check(self) -> None:
-        """Raise StopRequest if the end was requested."""
         if self.is_requested:
             raise StopRequest
 
@@ -336,16 +334,14 @@ class Watcher:
         """
         last = self._memory.find_last_place(identity)
         if last and last.is_gone and last.folder == folder.name and last.state in (TO_SORT, TO_LEARN):
-            # The message had gone from this folder and is there again, with another uid: its task stays.
+            # The message had gone from this folder, and is there again with another uid: its task stays.
             return last.state, last.label, 0
-        # If the same message is still in the inbox, this is a second delivery, and new mail, too.
+        # If a copy of the message is still in the inbox, this is a second delivery, and new mail, too.
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
         if is_baseline:
-            is_left_as_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
-            is_to_sort = (
-                is_new_mail and not is_left_as_read and not lessons.is_kept_by_owner(message.keywords)
-            )
+            was_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
+            is_to_sort = is_new_mail and not was_read and not lessons.is_kept_by_owner(message.keywords)
             return (TO_SORT if is_to_sort else DONE), "", 0
         before = last.role if last else None
         if last and last.is_gone and last.state in (MOVING, MOVED):
@@ -382,7 +378,7 @@ class Watcher:
                 if "moving" not in stopped:
                     self.stop.check()
                     self._try_move(stopped, partial(self._repeat_move, folder, place, folders))
-        for folder in present:  # lessons come first, so that new mail is judged by them
+        for folder in present:  # before new mail is sorted, so that it is judged by what is learned here
             for label in (SPAM, HAM):
                 to_learn = [place for place in self._list_tasks(folder, TO_LEARN) if place.label == label]
                 self._do_in_batches(folder, to_learn, stopped, "learning", self._learn_batch)

@@ -265,6 +265,18 @@ def test_a_locked_catalog_is_not_to_be_deleted(tmp_path: Path, monkeypatch: pyte
     writer.close()
 
 
+def test_a_catalog_can_be_written_again_after_the_disk_was_full(catalog: Catalog) -> None:
+    message = NewMessage(b"x" * 16, "", "long " * 20_000, 1)
+    with sqlite3.connect(catalog.path) as other:
+        (pages,) = other.execute("PRAGMA page_count").fetchone()
+    catalog._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(CatalogError, match=r"full.*: check its disk, and try again"):
+        catalog.add_messages([message])
+    catalog._connection.execute("PRAGMA max_page_count = 10000")
+    catalog.add_messages([message])
+    assert catalog.find(message.digest)
+
+
 def test_a_hostile_date_does_not_stay_on_top_of_the_list(catalog: Catalog) -> None:
     catalog.add_messages([NewMessage(b"x" * 16, "", "", 1 << 60), NewMessage(b"y" * 16, "\ud800", "\0", -5)])
     rows = catalog.list_page(Query(order="newest")).rows
