@@ -26,6 +26,8 @@ from tamis_mail.verdict.judging import INTERCEPT_VIEW
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
 _MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
 _HEAD = 4000  # bytes at the start of a message in which n-grams are searched; the tokenizer uses fewer
+_WIDE = 56  # in a terminal of fewer columns, tables have fewer columns
+_WITH_BARS = 72  # in a terminal of fewer columns, contributions are not drawn as bars
 
 
 def configure(parser: Parser) -> None:
@@ -174,7 +176,7 @@ class _Page:
 
     def _format_sums(self) -> list[str]:
         """Return a table of the contributions of each view: for spam, against it, and their sum."""
-        is_wide = self._width >= 56
+        is_wide = self._width >= _WIDE
         number = 9 if is_wide else 8  # width of a column
         title = max(map(len, VIEW_TITLES.values()))  # width of the first column
         head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
@@ -199,8 +201,8 @@ class _Page:
         largest = max(abs(one.contribution) for one in evidence)
         # widths of columns: spam, ham and contribution together, then the view, the bar and the token
         numbers = 7 + 7 + 8
-        view = 10 if self._width >= 56 else 0
-        bar = 12 if self._width >= 72 else 0
+        view = 10 if self._width >= _WIDE else 0
+        bar = 12 if self._width >= _WITH_BARS else 0
         token = max(8, self._width - numbers - view - (bar + 1 if bar else 0) - 1)
         heading = (
             f"{pad(title, token, self._dots)} {'view':<{view}}"

@@ -17,10 +17,10 @@ from tamis_mail.store.people import count_people
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, run_tasks
 
-# Before any message of a source is learned, the senders of its first messages are compared.
+# Before any message of a source is learned, the domains of the senders of its first messages are counted.
 _SAMPLE = 200  # maximum number of these messages
-_SAMPLE_BYTES = 16 << 20  # after so many bytes, no more are read
-_MIN_SAMPLE = 10  # with fewer messages, nothing is compared
+_SAMPLE_BYTES = 16 << 20  # after so many bytes, no more of them are read
+_MIN_SAMPLE = 10  # with fewer messages, the domains are not counted
 _MAX_DOMAINS = 8  # domains from which one person may send
 
 

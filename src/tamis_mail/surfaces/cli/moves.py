@@ -55,7 +55,7 @@ class Moves:
         if target is None:
             self._actions["stay"] += 1
             return None
-        if os.path.islink(path):  # noqa: PTH114 (once per message)
+        if os.path.islink(path):  # noqa: PTH114 (pathlib is slower, and there are many messages)
             self._skip(f"{name} is a link, and was left where it is", "stay")
             return None
         if self._is_dry_run:

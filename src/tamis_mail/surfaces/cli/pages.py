@@ -80,7 +80,7 @@ def markdown() -> str:
 
 
 def manual(version: str) -> str:
-    """Return the manual page, in man macros."""
+    """Return the manual page, in the `man` macros of roff."""
     all_commands = list(list_commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
@@ -145,7 +145,7 @@ def _escape_cell(text: str) -> str:
 
 
 def _escape_roff(text: str) -> str:
-    """Escape text for roff."""
+    """Escape text for roff, the language of manual pages."""
     text = (
         text.replace("\\", "\\e")
         .replace("-", "\\-")

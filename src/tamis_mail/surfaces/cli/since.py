@@ -100,6 +100,6 @@ def _count_seconds(year: int, month: int, day: int, clock: tuple[int, int, int])
     """Return the seconds since 1970 of a local time; None if there is no such day."""
     try:
         seconds = time.mktime((year, month, day, *clock, 0, 0, -1))
-    except OverflowError:  # some systems count to 2038
+    except OverflowError:  # on some systems, the last time is in 2038
         return None
     return int(seconds) if time.localtime(seconds)[1:3] == (month, day) else None

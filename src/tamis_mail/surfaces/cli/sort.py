@@ -18,7 +18,7 @@ from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
 from tamis_mail.surfaces.cli.streams import Message, discard, warn_of_log
 
-TYPE_CHECKING = False  # `typing` and `argparse` would take 10 ms of a process that judges one message
+TYPE_CHECKING = False  # importing `typing` and `argparse` would take 10 ms per message
 if TYPE_CHECKING:
     from argparse import Namespace
     from typing import TextIO
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
 _ERROR = 3  # the exit status after an error
-_JOINED_LINES = 250  # lines that are written together
+_JOINED_LINES = 250  # lines that are written in one call
 
 
 def configure(parser: Parser) -> None:
@@ -362,8 +362,8 @@ def _store_path(options: Namespace) -> str | os.PathLike[str]:
 def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
-    no_evidence = tuple
-    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), no_evidence)
+    list_evidence = tuple  # returns an empty tuple
+    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), list_evidence)
     return unsure
 
 

@@ -552,7 +552,7 @@ class UnpackedExport(GzipFile):
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)
         self._packed = file
-        self._length = 0
+        self._length = 0  # bytes of the lines that were read
 
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
@@ -573,9 +573,9 @@ def _show_progress(action: str, options: Namespace) -> Iterator[Callable[[float]
         yield None
         return
 
-    def draw(share: float) -> None:
+    def draw(fraction: float) -> None:
         if line.is_due(now := time.monotonic()):
-            line.draw(f"{action} [{'#' * round(20 * share):<20}] {share * 100:3.0f} %", now)
+            line.draw(f"{action} [{'#' * round(20 * fraction):<20}] {fraction * 100:3.0f} %", now)
 
     try:
         yield draw
