@@ -164,8 +164,8 @@ class Guard:
         sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC_PATH))
         response: Response | None
         try:
-            async with asyncio.timeout(self._find_time_limit(scope)) as limit:
-                sender.limit = limit
+            async with asyncio.timeout(self._find_time_limit(scope)) as timeout:
+                sender.timeout = timeout
                 response, receive = await self._check(scope, receive)
                 if response is None:
                     await self._app(scope, receive, sender.send)
@@ -174,12 +174,12 @@ class Guard:
             response = _refuse(scope, 413, str(error))
         except TimeoutError:
             response = _refuse(scope, 503, "the request took too long: try again")
-        except Exception:  # noqa: BLE001 (an error of the program gets the headers, too)
+        except Exception:  # noqa: BLE001 (the answer to an error of the program has the headers, too)
             traceback.print_exc(file=sys.stderr)
             reason = "the program has failed: the terminal in which tamis serve web runs shows the error"
             response = _refuse(scope, 500, reason)
         if not sender.has_begun:
-            sender.limit = None
+            sender.timeout = None
             await response(scope, receive, sender.send)
 
     def _find_time_limit(self, scope: Scope) -> float | None:
@@ -231,18 +231,18 @@ class Guard:
         if length.isascii() and length.isdigit() and int(length) > largest:
             raise TooLargeError(sentence)
         size = 0
+        is_complete = False
 
         async def receive_bounded() -> Message:
-            nonlocal size
-            if size < 0:  # the whole body was read: wait for the end of the connection without a limit
+            nonlocal size, is_complete
+            if is_complete:  # wait for the end of the connection without a limit
                 return await receive()
             async with asyncio.timeout(limits.idle_seconds):
                 message = await receive()
             size += len(message.get("body", b""))
             if size > largest:
                 raise TooLargeError(sentence)
-            if not message.get("more_body", False):
-                size = -1
+            is_complete = not message.get("more_body", False)
             return message
 
         return receive_bounded
@@ -255,13 +255,13 @@ class _ResponseSender:
         self._send = send
         self._headers = _HEADERS | _STATIC_HEADERS if is_static else _HEADERS
         self.has_begun = False
-        self.limit: asyncio.Timeout | None = None
+        self.timeout: asyncio.Timeout | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
-            if self.limit is not None:
-                self.limit.reschedule(None)  # a large download over a slow line
+            if self.timeout is not None:
+                self.timeout.reschedule(None)  # a large download over a slow line takes longer
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers[name] = value

@@ -78,7 +78,7 @@ function drawRoc(charts, values) {
   for (let power = Math.log10(low) + 1; power <= 0.001; power += 1) {
     ticks.push([10 ** power, `${Number((100 * 10 ** power).toPrecision(2))} %`]);
   }
-  const stairs = [];
+  const stairs = []; // the curve is constant between two points
   for (const [ham, spam] of values.roc) {
     if (stairs.length) {
       stairs.push([Math.max(ham, low), stairs.at(-1)[1]]);
@@ -103,10 +103,10 @@ function drawRoc(charts, values) {
   });
 }
 
-/** Return a 95 % interval of a share (Wilson). */
-function estimateInterval(times, messages) {
-  const z = 1.96;
-  const share = times / messages;
+/** Return the 95 % Wilson interval of the share of spam. */
+function estimateInterval(spam, messages) {
+  const z = 1.96; // the 97.5 % quantile of the normal distribution
+  const share = spam / messages;
   const middle = (share + (z * z) / (2 * messages)) / (1 + (z * z) / messages);
   const half = (z * Math.sqrt((share * (1 - share)) / messages + (z * z) / (4 * messages ** 2))) / (1 + (z * z) / messages);
   return [Math.max(0, middle - half), Math.min(1, middle + half)];
@@ -313,7 +313,7 @@ function drawMap(box, values) {
   const select = (isSpam) => points.filter((point) => point.spam === isSpam).map((point) => ({ x: point.x, y: point.y, text: describe(point), href: `/messages/${point.digest}` }));
   const centre = (isSpam) => {
     const members = points.filter((point) => point.spam === isSpam);
-    const mean = (values_) => formatNumber(values_.reduce((sum, value) => sum + value, 0) / Math.max(1, values_.length), 2);
+    const mean = (numbers) => formatNumber(numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length), 2);
     return `(${mean(members.map((point) => point.x))}, ${mean(members.map((point) => point.y))})`;
   };
   drawChart(addFigure(box, true), {
