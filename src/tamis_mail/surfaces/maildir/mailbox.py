@@ -109,10 +109,10 @@ class MaildirMailbox:
             Folder(self._directories["/".join(parts)].name, role, revision=self._read_revision(paths[parts]))
             for parts, role in zip(paths, roles, strict=True)
         ]
-        has_role = {folder.role for folder in folders}
-        if Role.JUNK not in has_role:
+        present_roles = {folder.role for folder in folders}
+        if Role.JUNK not in present_roles:
             folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, paths))
-        if self._unsure and Role.UNSURE not in has_role:
+        if self._unsure and Role.UNSURE not in present_roles:
             folders.append(self._plan_folder(self._unsure, Role.UNSURE, paths))
         # The shortest name of a role gets the messages: Junk, not Junk/2026.
         return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
@@ -295,7 +295,7 @@ class MaildirMailbox:
         for name in ("cur", "new", KEYWORD_FILE):
             with suppress(FileNotFoundError):
                 try:
-                    times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (once per folder and pass)
+                    times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (pathlib is slower)
                 except PermissionError:
                     return ""
         is_fresh = max(times, default=0) > (time.time() - _FRESH_SECONDS) * 1e9
