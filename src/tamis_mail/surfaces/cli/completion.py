@@ -10,7 +10,6 @@ from tamis_mail.surfaces.cli.parser_model import Command, Option, list_commands
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis completion`."""
     parser.description = "Write a shell script that completes the commands, options and paths of tamis."
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
     parser.examples = [
@@ -21,13 +20,11 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Write the script."""
     out.write(script(options.shell))
     return 0
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell."""
     return SHELLS[shell](list(list_commands(command_line())))
 
 

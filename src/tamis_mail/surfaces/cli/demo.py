@@ -43,7 +43,6 @@ Message = tuple[bytes, bool]  # a raw message, and whether it is spam
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis demo`."""
     parser.description = (
         "Demonstrate tamis: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
         "message. The mailbox is a sample, or your own. Nothing is stored, and your mail is only read."
@@ -69,7 +68,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Run the demonstration."""
     if options.statistics:
         if options.mailbox or options.web:
             other = "--mailbox" if options.mailbox else "--web"

@@ -24,7 +24,6 @@ _WIDE = 72  # in a terminal of fewer columns, an event has two lines
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis log`."""
     parser.description = (
         "List the verdicts, and the messages that were learned, moved and forgotten, newest first. Each "
         "event has a number: tamis undo undoes what an event has learned. Many messages that were "

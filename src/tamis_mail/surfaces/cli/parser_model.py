@@ -79,7 +79,6 @@ def list_commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterat
 
 
 def describe_command(parser: Parser, words: tuple[str, ...]) -> Command:
-    """Describe one command."""
     parser.load_options()
     options = [_describe_option(action) for action in parser.option_actions]
     return Command(
@@ -95,7 +94,6 @@ def describe_command(parser: Parser, words: tuple[str, ...]) -> Command:
 
 
 def list_subcommands(parser: Parser) -> dict[str, Parser]:
-    """Return the subcommands by name."""
     return dict(parser.load_options().subcommands)
 
 

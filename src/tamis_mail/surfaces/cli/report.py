@@ -23,7 +23,6 @@ _TOKENS = 4  # tokens of each miss that are printed
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis report`."""
     parser.description = (
         "Evaluate how well mail is classified, by cross-validation: the mail is divided into ten folds, and "
         "each is judged by the other nine. Counts can be subtracted, so that the mail is read only once. "
@@ -60,7 +59,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Evaluate the mail and print the report."""
     if options.no_html and options.html:
         options.parser.error("got --html and --no-html, expected one of them")
     if options.folds is not None and options.split is not None:
@@ -86,7 +84,6 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _parse_split(text: str) -> tuple[int, int, int]:
-    """Parse three numbers of messages."""
     try:
         train, validation, test = (int(part) for part in text.split("/"))
     except ValueError:

@@ -34,7 +34,6 @@ _JOINED_LINES = 250  # lines that are written in one call
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis sort`."""
     parser.usage_error_status = _ERROR
     parser.description = (
         "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"

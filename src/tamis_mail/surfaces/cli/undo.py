@@ -23,7 +23,6 @@ _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis undo`."""
     parser.description = (
         "Undo events of the log (see tamis log --learned): a message that was learned is forgotten, one that "
         "was moved to another label is moved back with its old weight, and one that was forgotten is learned "

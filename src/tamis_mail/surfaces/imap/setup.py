@@ -77,7 +77,6 @@ class _FolderToLearn:
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis setup imap`."""
     parser.description = (
         "Set up an IMAP account: ask for its settings, log in, find Inbox, Junk, Archive and Sent, learn "
         "from them, and write the settings, without the password, to a file. An option can answer each "

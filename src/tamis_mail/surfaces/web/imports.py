@@ -192,8 +192,6 @@ def add_folders(catalog: Catalog, paths: Iterable[str]) -> None:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of imports."""
-
     async def receive(request: Request) -> Response:
         parameters = request.query_params
         job = await receive_import(context, request, parameters.get("name", ""), parameters.get("label", ""))

@@ -33,8 +33,6 @@ class _Page:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the journal."""
-
     async def show(request: Request) -> Response:
         before = _read_number(request.query_params.get("before"))
         page = await context.threads.read(lambda connections: _read_page(connections, before))

@@ -239,8 +239,6 @@ def choose_action(name: str, digests: Sequence[bytes]) -> Callable[[Connections]
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the mail view and of the message view."""
-
     async def show_mail(request: Request) -> Response:
         parameters = request.query_params
         values = await context.threads.read(lambda connections: _read_mail_view(connections, parameters))

@@ -166,7 +166,6 @@ class _Worker:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the model room."""
     worker = _Worker()
 
     async def list_rooms(request: Request) -> Response:

@@ -62,8 +62,6 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a request."""
-
     body: int = 1 << 20  # bytes of a form or of JSON
     message: int = 64 << 20  # bytes of one message that is sent to the API
     upload: int = 4 << 30  # bytes of a mailbox, packed or not
@@ -121,11 +119,9 @@ class Security:
         return session
 
     def set_cookie(self, response: Response, session: Session) -> None:
-        """Set the cookie with the key of the session."""
         response.set_cookie(self.cookie, session.key, path="/", httponly=True, samesite="strict")
 
     def is_own_host(self, host: str) -> bool:
-        """Whether a Host header names this server."""
         return host.lower() in self._hosts
 
     def find_session(self, headers: Headers) -> Session | None:
@@ -134,7 +130,6 @@ class Security:
         return self._sessions.get(key)
 
     def has_api_token(self, headers: Headers) -> bool:
-        """Whether a request has the token of the API."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         return (
             self._api_token is not None
@@ -155,7 +150,6 @@ class Guard:
         self._security = security
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -283,7 +277,6 @@ def _comes_from_own_page(headers: Headers) -> bool:
 
 
 async def _read_all(receive: Receive) -> bytes:
-    """Return the body of a request."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -65,7 +65,6 @@ class _Settings:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the settings view."""
     analysis = Analysis(context.threads, context.jobs)
 
     async def show(request: Request) -> Response:

@@ -52,7 +52,6 @@ class Threads:
         return await asyncio.wrap_future(self.submit_reading(work))
 
     async def write(self, work: Callable[[Connections], T]) -> T:
-        """Run work in the writer thread."""
         return await asyncio.wrap_future(self.submit_writing(work))
 
     def submit_reading(self, work: Callable[[Connections], T]) -> "Future[T]":
@@ -63,7 +62,6 @@ class Threads:
         return executor.submit(self._run, executor, work, readonly=True)
 
     def submit_writing(self, work: Callable[[Connections], T]) -> "Future[T]":
-        """Start work in the writer thread."""
         return self._writer.submit(self._run, self._writer, work, readonly=False)
 
     def submit_analysis(self, work: Callable[[Connections], T]) -> "Future[T]":

@@ -15,6 +15,14 @@ function addFigure(parent, isBroad = false) {
   return figure;
 }
 
+/** Return the marks of points with texts, and of the line through them; `mark` has the fields of the points. */
+function joinPoints(mark, points) {
+  return [
+    { kind: "line", tone: mark.tone, points: points.map(({ x, y }) => [x, y]) },
+    { kind: "points", ...mark, points },
+  ];
+}
+
 function describeSample(sample) {
   const all = sample.total > sample.messages ? ` (a sample of all ${sample.total.toLocaleString("en")})` : "";
   return `${sample.messages.toLocaleString("en")} learned messages${all}, ${sample.spam.toLocaleString("en")} of them spam.`;
@@ -45,23 +53,16 @@ function drawStudy(box, values) {
     x: { title: "messages learned (log scale)", kind: "log", low: curve[0].learned, high: curve.at(-1).learned, ticks: curve.map((point) => [point.learned, String(point.learned)]) },
     y: { title: "share", kind: "number", low: Math.min(0.9, ...curve.flatMap((point) => [point.accuracy, point.roc_area ?? 1])), high: 1 },
     marks: [
-      { kind: "line", tone: "main", points: curve.map((point) => [point.learned, point.accuracy]) },
-      {
-        kind: "points",
-        name: "judged right",
-        tone: "main",
-        points: curve.map((point) => ({ x: point.learned, y: point.accuracy, text: `${point.learned} messages learned: ${formatShare(point.accuracy)} judged right` })),
-      },
-      { kind: "line", tone: "second", points: curve.filter((point) => point.roc_area !== null).map((point) => [point.learned, point.roc_area]) },
-      {
-        kind: "points",
-        name: "ROC area",
-        tone: "second",
-        symbol: "square",
-        points: curve
+      ...joinPoints(
+        { name: "judged right", tone: "main" },
+        curve.map((point) => ({ x: point.learned, y: point.accuracy, text: `${point.learned} messages learned: ${formatShare(point.accuracy)} judged right` })),
+      ),
+      ...joinPoints(
+        { name: "ROC area", tone: "second", symbol: "square" },
+        curve
           .filter((point) => point.roc_area !== null)
           .map((point) => ({ x: point.learned, y: point.roc_area, text: `${point.learned} messages learned: ROC area ${point.roc_area.toFixed(4)}` })),
-      },
+      ),
     ],
     table: { columns: ["messages learned", "judged right", "ROC area"], rows: curve.map((point) => [point.learned, formatShare(point.accuracy), formatNumber(point.roc_area, 5)]) },
   });
@@ -220,6 +221,11 @@ function drawDrift(box, values) {
   box.replaceChildren();
   const days = periods.map((period) => (period.first + period.last) / 2 / DAY_SECONDS);
   const label = (period) => `${formatDay(period.first / DAY_SECONDS)} to ${formatDay(period.last / DAY_SECONDS)}`;
+  const markShare = (mark, share, describe) =>
+    joinPoints(
+      mark,
+      periods.map((period, row) => ({ x: days[row], y: share(period), text: `${label(period)}: ${formatShare(share(period))} of ${describe(period)}` })),
+    );
   const x = { title: "date of the messages", kind: "time", low: periods[0].first / DAY_SECONDS, high: periods.at(-1).last / DAY_SECONDS };
   const charts = element("div", { class: "charts" });
   box.append(charts);
@@ -229,12 +235,9 @@ function drawDrift(box, values) {
     x,
     y: { title: "share", kind: "number", low: 0, high: 1, format: (value) => formatShare(value, 0) },
     marks: [
-      { kind: "line", tone: "main", points: periods.map((period, row) => [days[row], period.accuracy]) },
-      { kind: "points", name: "judged right", tone: "main", points: periods.map((period, row) => ({ x: days[row], y: period.accuracy, text: `${label(period)}: ${formatShare(period.accuracy)} of ${period.messages} messages judged right` })) },
-      { kind: "line", tone: "spam", points: periods.map((period, row) => [days[row], period.spam / period.messages]) },
-      { kind: "points", name: "share of spam", tone: "spam", symbol: "triangle", points: periods.map((period, row) => ({ x: days[row], y: period.spam / period.messages, text: `${label(period)}: ${formatShare(period.spam / period.messages)} of ${period.messages} messages are spam` })) },
-      { kind: "line", tone: "unsure", points: periods.map((period, row) => [days[row], period.unsure / period.messages]) },
-      { kind: "points", name: "unsure", tone: "unsure", symbol: "square", points: periods.map((period, row) => ({ x: days[row], y: period.unsure / period.messages, text: `${label(period)}: ${formatShare(period.unsure / period.messages)} of ${period.messages} messages are unsure` })) },
+      ...markShare({ name: "judged right", tone: "main" }, (period) => period.accuracy, (period) => `${period.messages} messages judged right`),
+      ...markShare({ name: "share of spam", tone: "spam", symbol: "triangle" }, (period) => period.spam / period.messages, (period) => `${period.messages} messages are spam`),
+      ...markShare({ name: "unsure", tone: "unsure", symbol: "square" }, (period) => period.unsure / period.messages, (period) => `${period.messages} messages are unsure`),
     ],
     table: {
       columns: ["period", "messages", "judged right", "spam", "unsure"],
@@ -246,16 +249,13 @@ function drawDrift(box, values) {
     description: "The share of features that no earlier message has. A rise says that the mail itself has changed.",
     x,
     y: { title: "share", kind: "number", low: 0, high: Math.max(...periods.flatMap((period) => Object.values(period.unknown)), 0.1), format: (value) => formatShare(value, 0) },
-    marks: values.views.flatMap((view, number) => [
-      { kind: "line", tone: TONES[number], points: periods.map((period, row) => [days[row], period.unknown[view]]) },
-      {
-        kind: "points",
-        name: values.titles[view],
-        tone: TONES[number],
-        symbol: SYMBOLS[number],
-        points: periods.map((period, row) => ({ x: days[row], y: period.unknown[view], text: `${label(period)}: ${formatShare(period.unknown[view])} of the ${values.titles[view]} of a message are new` })),
-      },
-    ]),
+    marks: values.views.flatMap((view, number) =>
+      markShare(
+        { name: values.titles[view], tone: TONES[number], symbol: SYMBOLS[number] },
+        (period) => period.unknown[view],
+        () => `the ${values.titles[view]} of a message are new`,
+      ),
+    ),
     table: { columns: ["period", ...values.views.map((view) => values.titles[view])], rows: periods.map((period) => [label(period), ...values.views.map((view) => formatShare(period.unknown[view]))]) },
   });
 }
