@@ -96,8 +96,7 @@ def _serve_page(
     """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
         for label in ("spam", "ham"):
-            raw_messages = [raw for raw, is_spam in training if is_spam == (label == "spam")]
-            sieve.learn_many(raw_messages, label, source=root, processes=1)
+            sieve.learn_many(_select(training, label), label, source=root, processes=1)
     serve_page = import_module("tamis_mail.surfaces.web.command").serve_page
     serve_page(out, store, mail=[root], opens_browser=opens_browser)
 
@@ -146,6 +145,10 @@ def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Me
     return training, [message for number, message in enumerate(messages) if not number % _HELD_OUT]
 
 
+def _select(messages: Sequence[Message], label: str) -> list[bytes]:
+    return [raw for raw, is_spam in messages if is_spam == (label == "spam")]
+
+
 class _Demonstration:
     """The demonstration, formatted for the width and the charset of the terminal."""
 
@@ -190,10 +193,7 @@ class _Demonstration:
         mailbox = (
             make_displayable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         )
-        by_label = {
-            label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
-            for label in ("spam", "ham")
-        }
+        by_label = {label: _select(self._training, label) for label in ("spam", "ham")}
         self._print(f"1. Learn {len(by_label['spam'])} spam and {len(by_label['ham'])} ham of {mailbox}.")
         with _announce(f"learning {len(self._training)} messages"):
             for label, messages in by_label.items():

@@ -186,6 +186,7 @@ def _plan_labelled(
             for reader, (label, source) in zip(readers, labelled_sources, strict=True)
         ]
     )
+    # `learned` yields the numbers of messages by action, for one source after the other.
     return [
         Task(source, lambda _: next(learned), ("learned", "moved", "known"), label, reader)
         for reader, (label, source) in zip(readers, labelled_sources, strict=True)

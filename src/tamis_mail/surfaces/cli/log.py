@@ -224,11 +224,10 @@ class _Page:
 
     def _describe_message(self, events: list[Event], undone: Mapping[int, int]) -> str:
         event = events[0]
-        notes = []
         if len(events) > 1:
-            notes.append(f"{len(events):,} messages of {printable(event.source)}")
-            notes += ["(undone)"] if event.number in undone else ["(an undo)"] if event.undoes else []
-            return " ".join(notes)
+            note = " (undone)" if event.number in undone else " (an undo)" if event.undoes else ""
+            return f"{len(events):,} messages of {printable(event.source)}{note}"
+        notes = []
         if event.number in undone:
             notes.append(f"(undone by {undone[event.number]})")
         if event.undoes:

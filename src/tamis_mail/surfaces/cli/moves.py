@@ -115,6 +115,7 @@ class Moves:
         """Return the JSON fields for the result of `move`."""
         fields: dict[str, object] = {"moved_to": None if new_path is None else printable(new_path)}
         if new_path is not None:
+            # If the printed path is ambiguous, the field `moved_to_bytes` has the path in base64.
             named = path_bytes(RawMessage(b"", "", 0, new_path))
             fields |= {f"moved_to_{name.removeprefix('path_')}": value for name, value in named.items()}
         return fields | ({"dry_run": True} if self._is_dry_run else {})

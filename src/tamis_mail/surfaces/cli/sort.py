@@ -185,10 +185,10 @@ def _write_log(sieve: Sieve, options: Namespace) -> None:
 def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespace) -> bytes:
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
-        required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
+        rule = rules.Rule.of(sieve.store) if sieve else rules.RULE
         header_fields = import_module("tamis_mail.verdict.header_fields")
         output: bytes = header_fields.add_verdict(
-            raw, verdict, dialect=options.dialect, required=required, version=_find_version()
+            raw, verdict, dialect=options.dialect, required=rule.spam, version=_find_version()
         )
         return output
     return (_format_line(verdict, _make_size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")

@@ -78,11 +78,14 @@ class Status:
     def read(cls, items: Mapping[Any, Any]) -> "Status":
         """Read the counters from the items of STATUS, SELECT or EXAMINE."""
 
-        def read(*names: bytes) -> int:
+        def find_number(*names: bytes) -> int:
             return next((items[name] for name in names if isinstance(items.get(name), int)), 0)
 
         return cls(
-            read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"MESSAGES", b"EXISTS"), read(b"HIGHESTMODSEQ")
+            find_number(b"UIDVALIDITY"),
+            find_number(b"UIDNEXT"),
+            find_number(b"MESSAGES", b"EXISTS"),
+            find_number(b"HIGHESTMODSEQ"),
         )
 
 

@@ -16,6 +16,7 @@
 // href. Every chart has a description and a table of its numbers, for readers who do not see it. Texts are inserted
 // as text, never as markup.
 
+import { findTicks } from "./plane.js";
 import { element, makeSvg } from "./request.js";
 
 const HEIGHT = 320; // pixels, as all lengths here
@@ -46,18 +47,6 @@ export function formatDay(day) {
   return Number.isNaN(date.getTime()) ? "–" : date.toISOString().slice(0, 10);
 }
 
-/** Return multiples of 1, 2 or 5 times a power of ten between two numbers, and the digits after their points. */
-function listRoundSteps(low, high, count) {
-  const rough = (high - low) / count || 1;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
-  const values = [];
-  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) {
-    values.push(number * step + 0); // never -0
-  }
-  return { values, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
-}
-
 /** Return the ticks of an axis, about `count` of them: pairs of a value and its label. */
 function listTicks(axis, count) {
   if (axis.ticks) {
@@ -83,7 +72,8 @@ function listTicks(axis, count) {
     }
     return ticks;
   }
-  const { values, digits } = listRoundSteps(axis.low, axis.high, count);
+  const values = findTicks(axis.low, axis.high, count);
+  const digits = Math.max(0, ...values.map((value) => String(value).split(".")[1]?.length ?? 0)); // after the point
   const format = axis.format ?? ((value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   return values.map((value) => [value, format(value)]);
 }

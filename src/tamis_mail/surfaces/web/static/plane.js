@@ -8,17 +8,14 @@ const MARGIN = { left: 46, right: 12, top: 24, bottom: 38 };
 const MARKS = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6l6,11h-12z"]; // circle, square, triangle: one per class
 let planeCount = 0;
 
-/** Return the numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
-export function findTicks(low, high, most = 6) {
-  const span = high - low;
-  if (!(span > 0)) {
-    return [low];
-  }
-  const power = 10 ** Math.floor(Math.log10(span / most));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most);
+/** Return about `count` numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
+export function findTicks(low, high, count = 6) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * span; k += 1) {
-    ticks.push(Number((k * step).toPrecision(12)));
+  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) {
+    ticks.push(Number((number * step).toPrecision(12)) + 0); // never -0
   }
   return ticks;
 }
