@@ -3,7 +3,7 @@
 The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes.
 """
 
-# ruff: noqa: PTH100, PTH113, PTH118, PTH208 (paths are text of the log)
+# ruff: noqa: PTH100, PTH113, PTH118, PTH208 (the log has paths as text)
 
 import os
 import re

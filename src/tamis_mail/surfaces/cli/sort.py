@@ -49,22 +49,16 @@ def configure(parser: Parser) -> None:
         "created; .Junk, without a slash, is the subfolder of the Maildir. Moving can be interrupted at any "
         "time, and run again."
     )
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)")
+    add(
         "-p",
         "--passthrough",
         action="store_true",
         help="write the message to standard output with the verdict in its header (see --dialect)",
     )
-    parser.add_argument(
-        "-e",
-        "--exit-zero",
-        action="store_true",
-        help="exit with 0 for any verdict, with 3 after an error",
-    )
-    parser.add_argument(
+    add("-e", "--exit-zero", action="store_true", help="exit with 0 for any verdict, with 3 after an error")
+    add(
         "--dialect",
         choices=("spamassassin", "bogofilter"),
         default="spamassassin",
@@ -72,17 +66,11 @@ def configure(parser: Parser) -> None:
         help="header fields of --passthrough: X-Spam-Status and others (spamassassin, the default) or "
         "X-Bogosity (bogofilter)",
     )
-    parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object per message, each on its own line"
-    )
-    parser.add_argument(
-        "--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved"
-    )
-    parser.add_argument("--unsure", metavar="PATH", help="with --move: move unsure messages to this Maildir")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing"
-    )
+    add("--undo", action="store_true", help="remove the fields of --passthrough")
+    add("--json", action="store_true", help="print one JSON object per message, each on its own line")
+    add("--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved")
+    add("--unsure", metavar="PATH", help="with --move: move unsure messages to this Maildir")
+    add("--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing")
     parsers = import_module("tamis_mail.surfaces.cli.parser")
     parsers.add_log_option(parser)
     parsers.add_store_option(parser)

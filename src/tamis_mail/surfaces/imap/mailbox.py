@@ -206,7 +206,8 @@ class ImapMailbox:
                 self._secret = self.account.read_secret()
             self._connection = self._connect(self.account, self._secret)
         except (LoginRefusedError, AccountError) as error:
-            delay = min(_FIRST_LOGIN_DELAY * 2.0 ** min(self._refused_logins, 20), _MAX_LOGIN_DELAY)
+            exponent = min(self._refused_logins, 20)  # a larger power could overflow
+            delay = min(_FIRST_LOGIN_DELAY * 2.0**exponent, _MAX_LOGIN_DELAY)
             self._refused_logins += 1
             self._next_login = self._clock() + delay
             self._secret, self._login_fault = "", str(error)

@@ -165,6 +165,7 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
     for part in text.split(",")[:MAX_MESSAGES]:
         first, _, last = part.partition("-")
+        # A number of 18 digits or more might not fit into SQLite's integers.
         if not all(word.isascii() and word.isdigit() and len(word) < 18 for word in (first, last or first)):
             raise ValueError(f"events are {text[:40]!r}, expected numbers, as in 3-5,9")
         ranges.append((int(first), int(last or first)))

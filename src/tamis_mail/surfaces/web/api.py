@@ -81,7 +81,7 @@ _LISTED_MESSAGE = _object_schema(
     size=_INTEGER,
     verdict=_TEXT,
     probability=_nullable(_NUMBER),
-    stale=_BOOLEAN,
+    stale=_BOOLEAN,  # whether there is no verdict, or something was learned after it
     label=_TEXT,
 )
 _EVIDENCE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
@@ -91,7 +91,7 @@ _VERDICT = _object_schema(
     probability=_NUMBER,
     log_odds=_NUMBER,
     probabilities={"type": "object", "additionalProperties": _NUMBER},
-    listed=_nullable(_TEXT),
+    listed=_nullable(_TEXT),  # the entry of a list of senders that decided the verdict
     evidence=_list_schema(_EVIDENCE),
 )
 _RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))
@@ -116,7 +116,7 @@ _SIMILAR = _object_schema(
     digest=_DIGEST,
     label=_TEXT,
     similarity=_NUMBER,
-    listed=_BOOLEAN,
+    listed=_BOOLEAN,  # whether /messages has it
     subject=_TEXT,
     shared=_list_schema(_TEXT),
 )

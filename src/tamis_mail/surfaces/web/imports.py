@@ -1,6 +1,6 @@
-"""List and judge the messages of mailboxes that were dropped on the page, and of watched folders.
+"""List and judge the messages of mailboxes that were dragged onto the page, and of watched folders.
 
-A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
+Such a mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
 """
 
 import asyncio

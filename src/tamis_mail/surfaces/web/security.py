@@ -186,9 +186,8 @@ class Guard:
         headers = Headers(scope=scope)
         security = self._security
         if len(headers.getlist("host")) != 1 or not security.is_own_host(headers["host"]):
-            return _refuse(
-                scope, 421, "this name is not served here: see tamis serve web --host-name"
-            ), receive
+            reason = "this name is not served here: see tamis serve web --host-name"
+            return _refuse(scope, 421, reason), receive  # Misdirected Request
         receive = self._limit_body(scope, receive, headers)
         scope["session"] = session = security.find_session(headers)
         is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC_PATH)

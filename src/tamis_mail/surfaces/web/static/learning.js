@@ -4,10 +4,10 @@ import { drawChart, formatDay, formatNumber, formatShare } from "./charts.js";
 import { fetchComputed } from "./computed.js";
 import { element } from "./request.js";
 
-const SYMBOLS = ["circle", "square", "triangle", "circle", "square"];
-const TONES = ["main", "second", "spam", "ham", "unsure"];
+const SYMBOLS = ["circle", "square", "triangle", "circle", "square"]; // one per view
+const TONES = ["main", "second", "spam", "ham", "unsure"]; // one per view
 const DAY_SECONDS = 86400;
-const TABLE_ROWS = 200;
+const TABLE_ROWS = 200; // maximum rows of a table
 
 function addFigure(parent, isBroad = false) {
   const figure = element("figure", { class: isBroad ? "chart broad" : "chart" });
