@@ -54,12 +54,11 @@ def _learn_source(
     messages = date_filter.select(reader.contents()) if date_filter else reader.contents()
     sample: list[bytes] = []
     size = 0
-    while len(sample) < _SAMPLE and size < _SAMPLE_BYTES:
-        raw = next(messages, None)
-        if raw is None:
-            break
+    for raw in messages:
         sample.append(raw)
         size += len(raw)
+        if len(sample) == _SAMPLE or size >= _SAMPLE_BYTES:
+            break
     _refuse_received_mail(sample, source)
     return sieve.learn_sent(chain(sample, messages), progress=reader.advance)
 
