@@ -48,11 +48,12 @@ def test_it_learns_sorts_explains_and_forgets(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []  # neither a store nor a mailbox is left
 
 
-def test_it_fits_a_narrow_terminal_of_a_plain_machine() -> None:
-    answer = typed(COLUMNS="40", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+@pytest.mark.parametrize("columns", [40, 70])
+def test_it_fits_a_narrow_terminal_of_a_plain_machine(columns: int) -> None:
+    answer = typed(COLUMNS=str(columns), LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert (answer.returncode, answer.stderr) == (0, b"")
     text = answer.stdout.decode("ascii")
-    assert max(map(len, text.splitlines())) <= 40
+    assert max(map(len, text.splitlines())) <= columns
     assert "\x1b" not in text
 
 

@@ -19,7 +19,8 @@ from importlib import import_module
 from tamis_mail.surfaces.cli.plain_options import read_plain_options
 from tamis_mail.surfaces.cli.streams import copy_rest, discard
 
-TYPE_CHECKING = False  # without importing `typing`: a module that fails to load must not lose a message
+# True for a type checker. `typing` is not imported: if its import failed, a message could not be passed on.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from types import SimpleNamespace
@@ -90,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else list(argv)
     name = f"tamis {words[0]}" if words and words[0] in COMMANDS else "tamis"
-    if sys.stdout is None:  # closed by the parent process: nothing can be written
+    if sys.stdout is None:  # the parent process has closed it
         os.write(2, f"{name}: there is no standard output: redirect it, to /dev/null if you like\n".encode())
         return 3
     try:
@@ -125,9 +126,9 @@ def _run(words: list[str]) -> int:
         is_started = True
         return run()
     except (Exception, SystemExit) as error:
-        # Before a usage error (help has status 0), no message was read; a running command copies it itself.
-        is_early = bool(error.code) if isinstance(error, SystemExit) else not is_started
-        if is_early and _is_filter(words):
+        # A command that runs copies its message itself. The parser exits with 0 after it has printed help.
+        is_unread = bool(error.code) if isinstance(error, SystemExit) else not is_started
+        if is_unread and _is_filter(words):
             copy_rest(sys.stdout)
         raise
 

@@ -8,7 +8,6 @@ from tamis_mail.surfaces.cli.sender_list import ALLOWED, change_list, configure_
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis allow`."""
     configure_list(parser, ALLOWED)
     parser.description = (
         "Allow senders: their mail is ham, whatever its evidence. NAME is an address (ann@example.org) or a "

@@ -8,7 +8,6 @@ from tamis_mail.surfaces.cli.sender_list import BLOCKED, change_list, configure_
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis block`."""
     configure_list(parser, BLOCKED)
     parser.description = (
         "Block senders: their mail is spam, whatever its evidence. NAME is an address (eve@example.org) or a "

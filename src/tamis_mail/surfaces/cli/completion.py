@@ -10,7 +10,6 @@ from tamis_mail.surfaces.cli.parser_model import Command, Option, list_commands
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis completion`."""
     parser.description = "Write a shell script that completes the commands, options and paths of tamis."
     parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help="bash, zsh or fish")
     parser.examples = [
@@ -21,13 +20,11 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Write the script."""
     out.write(script(options.shell))
     return 0
 
 
 def script(shell: str) -> str:
-    """Return the script for a shell."""
     return SHELLS[shell](list(list_commands(command_line())))
 
 
@@ -40,24 +37,11 @@ def _write_bash(all_commands: Sequence[Command]) -> str:
         key = " ".join(command.words[1:])
         files = any(argument.is_path for argument in command.arguments)
         cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
+    options = [option for command in all_commands for option in command.options]
     choices = sorted(
-        {
-            (name, option.choices)
-            for command in all_commands
-            for option in command.options
-            if option.choices
-            for name in option.names
-        }
+        {(name, option.choices) for option in options if option.choices for name in option.names}
     )
-    paths = sorted(
-        {
-            name
-            for command in all_commands
-            for option in command.options
-            if option.is_path
-            for name in option.names
-        }
-    )
+    paths = sorted({name for option in options if option.is_path for name in option.names})
     value_cases = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
     value_cases.append(f"        {'|'.join(paths)}) files=1 ;;")
     groups = " ".join(command.words[-1] for command in all_commands[1:] if command.subcommands)
@@ -102,7 +86,7 @@ def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]
 
 def _write_zsh(all_commands: Sequence[Command]) -> str:
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
-    purposes = {command.words: command.summary for command in all_commands}
+    summaries = {command.words: command.summary for command in all_commands}
     for command in all_commands:
         arguments = [_format_zsh_option(option) for option in command.options]
         if command.subcommands:
@@ -122,7 +106,7 @@ def _write_zsh(all_commands: Sequence[Command]) -> str:
         if command.subcommands:
             lines += ["    case $state in", "        command)", "            local -a known=("]
             lines += [
-                f"                {_quote(name + ':' + purposes[(*command.words, name)])}"
+                f"                {_quote(name + ':' + summaries[(*command.words, name)])}"
                 for name in command.subcommands
             ]
             lines += [
@@ -150,7 +134,7 @@ def _format_zsh_option(option: Option) -> str:
     value = (
         f":{option.values[-1].lower()}:{_format_zsh_values(option, option.choices)}" if option.values else ""
     )
-    if option.repeated:
+    if option.repeated:  # `_arguments` reads values until the next word that matches the pattern -*
         value = f":*-*{value}"
     if len(option.names) > 1:
         names = " ".join(option.names)
@@ -167,27 +151,23 @@ def _name_function(words: Sequence[str]) -> str:
 
 
 def _write_fish(all_commands: Sequence[Command]) -> str:
-    purposes = {command.words: command.summary for command in all_commands}
+    summaries = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
     for command in all_commands:
         condition = _format_fish_condition(command)
         lines += [
-            f"complete -c tamis -n {condition} -a {name} -d {_quote(purposes[(*command.words, name)])}"
+            f"complete -c tamis -n {condition} -a {name} -d {_quote(summaries[(*command.words, name)])}"
             for name in command.subcommands
         ]
         for option in command.options:
             parts = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
-            parts.append(
-                f"-x -a {_quote(' '.join(option.choices))}"
-                if option.choices
-                else "-r -F"
-                if option.is_path
-                else ""
-            )
-            parts.append("-x" if option.values and not option.choices and not option.is_path else "")
-            lines.append(
-                f"complete -c tamis -n {condition} {' '.join(p for p in parts if p)} -d {_quote(option.help)}"
-            )
+            if option.is_path:
+                parts.append("-r -F")  # a value is required, and files are suggested
+            elif option.values:
+                parts.append("-x")  # a value is required, and files are not suggested
+            if option.choices:
+                parts.append(f"-a {_quote(' '.join(option.choices))}")
+            lines.append(f"complete -c tamis -n {condition} {' '.join(parts)} -d {_quote(option.help)}")
         for argument in command.arguments:
             choices = argument.choices or tuple(_list_topics(command, all_commands))
             values = f"-a {_quote(' '.join(choices))}" if choices else "-F" if argument.is_path else ""

@@ -34,15 +34,15 @@ from tamis_mail.verdict import Verdict
 _MAX_READ = 1000  # messages of each folder that are read
 _MAX_USED = 350  # messages of each class that are used
 _MIN_MESSAGES = 5  # of each class
-_MISSES = 4  # misses that are printed
+_MISSES = 4  # misclassified messages that are printed
 _TOKENS = 4  # tokens for spam, and as many against it, that are printed
 _HELD_OUT = 5  # one message in so many is held out
+_OTHER_COLUMNS = 23  # columns of a line of evidence besides the token and its bar
 
 Message = tuple[bytes, bool]  # a raw message, and whether it is spam
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis demo`."""
     parser.description = (
         "Demonstrate tamis: learn most of a mailbox, sort the rest, explain a verdict, and forget a "
         "message. The mailbox is a sample, or your own. Nothing is stored, and your mail is only read."
@@ -68,7 +68,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Run the demonstration."""
     if options.statistics:
         if options.mailbox or options.web:
             other = "--mailbox" if options.mailbox else "--web"
@@ -97,8 +96,7 @@ def _serve_page(
     """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
         for label in ("spam", "ham"):
-            raw_messages = [raw for raw, is_spam in training if is_spam == (label == "spam")]
-            sieve.learn_many(raw_messages, label, source=root, processes=1)
+            sieve.learn_many(_select(training, label), label, source=root, processes=1)
     serve_page = import_module("tamis_mail.surfaces.web.command").serve_page
     serve_page(out, store, mail=[root], opens_browser=opens_browser)
 
@@ -123,11 +121,11 @@ def _read_messages(root: str) -> list[Message]:
     advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
     for part in open_labelled(root=root, advice=advice).parts:
         for message, is_spam in islice(part.messages(), _MAX_READ):
-            identity = digest(canonical(message.raw))
-            if identity in by_label[not is_spam]:
+            message_digest = digest(canonical(message.raw))
+            if message_digest in by_label[not is_spam]:
                 continue
             messages = by_label[is_spam]
-            messages[identity] = message.raw
+            messages[message_digest] = message.raw
             if len(messages) > _MAX_USED:
                 del messages[rng.choice(list(messages))]
     if min(map(len, by_label.values())) < _MIN_MESSAGES:
@@ -137,13 +135,18 @@ def _read_messages(root: str) -> list[Message]:
         )
     sampled = [(raw, is_spam) for is_spam, messages in by_label.items() for raw in messages.values()]
     rng.shuffle(sampled)
-    return sorted(sampled, key=lambda message: message[1])  # each class has its share in both parts
+    # Sorted by class, so that `_split_messages` holds out the same fraction of each.
+    return sorted(sampled, key=lambda message: message[1])
 
 
 def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
     """Return the messages to learn, and the messages that are held out."""
     training = [message for number, message in enumerate(messages) if number % _HELD_OUT]
     return training, [message for number, message in enumerate(messages) if not number % _HELD_OUT]
+
+
+def _select(messages: Sequence[Message], label: str) -> list[bytes]:
+    return [raw for raw, is_spam in messages if is_spam == (label == "spam")]
 
 
 class _Demonstration:
@@ -190,13 +193,10 @@ class _Demonstration:
         mailbox = (
             make_displayable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         )
-        kinds = {
-            label: [raw for raw, is_spam in self._training if is_spam == (label == "spam")]
-            for label in ("spam", "ham")
-        }
-        self._print(f"1. Learn {len(kinds['spam'])} spam and {len(kinds['ham'])} ham of {mailbox}.")
+        by_label = {label: _select(self._training, label) for label in ("spam", "ham")}
+        self._print(f"1. Learn {len(by_label['spam'])} spam and {len(by_label['ham'])} ham of {mailbox}.")
         with _announce(f"learning {len(self._training)} messages"):
-            for label, messages in kinds.items():
+            for label, messages in by_label.items():
                 self._sieve.learn_many(messages, label, processes=1)
         self._print()
 
@@ -238,7 +238,7 @@ class _Demonstration:
         spams = [
             (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._test, strict=True) if is_spam
         ]
-        # prefer a subject in ASCII
+        # A subject in ASCII is preferred, because every terminal can show it.
         verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
         self._print("3. Explain a verdict:")
         self._print()
@@ -247,7 +247,7 @@ class _Demonstration:
         self._print(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
         self._print()
         evidence = verdict.evidence
-        column_width = max(8, min(28, self._width - 23))
+        column_width = max(8, min(28, self._width - _OTHER_COLUMNS))
         for view, title in VIEW_TITLES.items():
             total = sum(one.contribution for one in evidence if one.view == view)
             self._out.write(f"   {pad(title, column_width)} {total:>+6.2f}\n")
@@ -257,10 +257,10 @@ class _Demonstration:
         for_spam = [one for one in readable if one.contribution > 0][:_TOKENS]
         against = [one for one in readable if one.contribution < 0][:_TOKENS]
         longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
-        bars = max(0, min(12, self._width - 23 - column_width))
+        bar_width = max(0, min(12, self._width - _OTHER_COLUMNS - column_width))
         for one in (*for_spam, *against):
             token = pad(make_displayable(self._out, one.token), column_width, self._dots)
-            bar = self._bar * round(bars * abs(one.contribution) / longest)
+            bar = self._bar * round(bar_width * abs(one.contribution) / longest)
             line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")
         self._print()
@@ -297,9 +297,11 @@ class _Demonstration:
         ]
         if not self._mailbox:
             steps.insert(0, ("tamis demo --mailbox ~/Maildir", "this, on your own mail"))
+        command_width, purpose_width = (max(map(len, texts)) for texts in zip(*steps, strict=True))
+        is_wide = self._width >= 3 + command_width + 2 + purpose_width
         for command, purpose in steps:
-            if self._width >= 68:
-                self._out.write(f"   {command:<37}{purpose}\n")
+            if is_wide:
+                self._out.write(f"   {command:<{command_width}}  {purpose}\n")
             else:
                 self._out.write(f"  {command}\n      {purpose}\n")
 

@@ -3,7 +3,7 @@
 The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes.
 """
 
-# ruff: noqa: PTH100, PTH113, PTH118, PTH208 (paths are text of the log)
+# ruff: noqa: PTH100, PTH113, PTH118, PTH208 (the log has paths as text)
 
 import os
 import re
@@ -32,7 +32,6 @@ _ADDRESS = re.compile(
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis digest`."""
     parser.description = (
         "List the messages that were called spam or unsure since yesterday, the most doubtful first, and how "
         "to correct each verdict. Messages that were learned after their verdict are only counted.\n\n"
@@ -55,7 +54,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Write the digest."""
     since = options.since
     if options.mail is not None and not _ADDRESS.fullmatch(options.mail):
         options.parser.error(
@@ -99,13 +97,9 @@ def _summarise(events: Sequence[Event]) -> _Summary:
         elif event.digest not in newest:
             newest[event.digest] = event
             n_learned += event.digest in learned and event.label in ("spam", "unsure")
-    rest = [event for event in newest.values() if event.digest not in learned]
-    return _Summary(
-        sorted((event for event in rest if event.label == "unsure"), key=_rank_by_doubt),
-        sorted((event for event in rest if event.label == "spam"), key=_rank_by_doubt),
-        n_learned,
-        len(newest),
-    )
+    rest = sorted((event for event in newest.values() if event.digest not in learned), key=_rank_by_doubt)
+    unsure, spam = ([event for event in rest if event.label == label] for label in ("unsure", "spam"))
+    return _Summary(unsure, spam, n_learned, len(newest))
 
 
 def _rank_by_doubt(event: Event) -> tuple[float, int]:
@@ -122,10 +116,8 @@ def _format_start(since: int) -> str:
 
 
 def _format_digest(summary: _Summary, since: int, width: int) -> list[str]:
-    is_one = summary.n_judged == 1
-    judged = (
-        f"{summary.n_judged:,} message{' was' if is_one else 's were'} judged since {_format_start(since)}"
-    )
+    subject = f"{summary.n_judged:,} message{' was' if summary.n_judged == 1 else 's were'}"
+    judged = f"{subject} judged since {_format_start(since)}"
     if not summary.spam and not summary.unsure:
         lines = wrap(f"There is nothing to check: {judged}, and none was called spam or unsure.", width)
         return lines + _describe_learned(summary, width)

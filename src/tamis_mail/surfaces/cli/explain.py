@@ -26,10 +26,11 @@ from tamis_mail.verdict.judging import INTERCEPT_VIEW
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
 _MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
 _HEAD = 4000  # bytes at the start of a message in which n-grams are searched; the tokenizer uses fewer
+_WIDE = 56  # in a terminal of fewer columns, tables have fewer columns
+_WITH_BARS = 72  # in a terminal of fewer columns, contributions are not drawn as bars
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis explain`."""
     parser.description = (
         "Show the verdict on a message and its evidence: how much words, header fields, pairs of words, "
         "relations (do links, signatures and addresses agree with From?) and n-grams of bytes add to the "
@@ -143,11 +144,10 @@ class _Page:
         evidence = verdict.evidence
         head = canonical_bytes[:_HEAD].decode("utf-8", "replace")
         head = "".join(c if c.isprintable() else "·" for c in head)
-        grams = join_grams(head, [one for one in evidence if one.view == "grams"])
         self._evidence = evidence
         # The intercept is not a token of the message: it has a row of its own among the sums.
         self._tokens = [one for one in evidence if one.view not in ("grams", INTERCEPT_VIEW)]
-        self._grams = grams
+        self._grams = join_grams(head, [one for one in evidence if one.view == "grams"])
 
     def lines(self, name: str, note: str) -> list[str]:
         """Return all lines; a name and a note that are not empty are shown, too."""
@@ -174,7 +174,7 @@ class _Page:
 
     def _format_sums(self) -> list[str]:
         """Return a table of the contributions of each view: for spam, against it, and their sum."""
-        is_wide = self._width >= 56
+        is_wide = self._width >= _WIDE
         number = 9 if is_wide else 8  # width of a column
         title = max(map(len, VIEW_TITLES.values()))  # width of the first column
         head = f"{'for':>{number}}{'against':>{number}}" if is_wide else ""
@@ -199,26 +199,21 @@ class _Page:
         largest = max(abs(one.contribution) for one in evidence)
         # widths of columns: spam, ham and contribution together, then the view, the bar and the token
         numbers = 7 + 7 + 8
-        view = 10 if self._width >= 56 else 0
-        bar = 12 if self._width >= 72 else 0
+        view = 10 if self._width >= _WIDE else 0
+        bar = 12 if self._width >= _WITH_BARS else 0
         token = max(8, self._width - numbers - view - (bar + 1 if bar else 0) - 1)
-        heading = (
-            f"{pad(title, token, self._dots)} {'view':<{view}}"
-            if view
-            else f"{pad(title, token, self._dots)} "
-        )
-        lines = ["", f"{heading}{'spam':>7}{'ham':>7}{'weight':>8}"]
+
+        def format_row(text: str, view_name: str) -> str:
+            view_cell = f"{clip(view_name, view - 1, self._dots):<{view}}" if view else ""
+            return f"{pad(text, token, self._dots)} {view_cell}"
+
+        lines = ["", f"{format_row(title, 'view')}{'spam':>7}{'ham':>7}{'weight':>8}"]
         for one in evidence:
-            text = make_displayable(self._out, one.token)
-            line = (
-                pad(text, token, self._dots)
-                + " "
-                + (f"{clip(one.view, view - 1, self._dots):<{view}}" if view else "")
-            )
+            line = format_row(make_displayable(self._out, one.token), one.view)
             line += f"{_format_count(one.spam):>7}{_format_count(one.ham):>7}{one.contribution:>+8.3f}"
-            lines.append(
-                line + (" " + self._bar * max(1, round(bar * abs(one.contribution) / largest)) if bar else "")
-            )
+            if bar:
+                line += " " + self._bar * max(1, round(bar * abs(one.contribution) / largest))
+            lines.append(line)
         return lines
 
     def _clip(self, text: str) -> str:

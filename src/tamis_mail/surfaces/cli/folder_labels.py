@@ -56,9 +56,9 @@ def open_labelled_folders(
             labels.setdefault(os.path.realpath(path), (path, label))
         for path, reason in unlabelled:
             left_out.setdefault(reason, []).append(path)
-    with _Counter(since, quiet=quiet) as counter:
+    with _MessageCounter(since, quiet=quiet) as counter:
         mailboxes = [box for path, label in labels.values() if (box := _open_mailbox(path, label, counter))]
-    _refuse_unless_both(roots, mailboxes, counter.first_day)
+    _refuse_unless_both_labels(roots, mailboxes, counter.first_day)
     if not quiet:
         out.writelines(f"{mailbox.describe()}\n" for mailbox in mailboxes)
         out.writelines(f"{line}\n" for line in _describe_left_out(left_out, labels))
@@ -66,17 +66,17 @@ def open_labelled_folders(
     return [(mailbox.label, mailbox.source) for mailbox in mailboxes]
 
 
-class _Counter:
+class _MessageCounter:
     """Counts the messages of sources; shows the number on a terminal."""
 
     def __init__(self, since: int | None, *, quiet: bool) -> None:
         self._since = since
-        self.first_day = "" if since is None else DateFilter(since).day  # as in `_Mailbox`
+        self.first_day = "" if since is None else DateFilter(since).day  # of the messages to learn
         self._line = Line(sys.stderr)
         self._is_drawn = self._line.is_terminal and not quiet
         self._total = 0
 
-    def __enter__(self) -> "_Counter":
+    def __enter__(self) -> "_MessageCounter":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,12 +106,12 @@ class _Counter:
             yield item
 
 
-def _open_mailbox(path: str, label: str, counter: _Counter) -> _Mailbox | None:
+def _open_mailbox(path: str, label: str, counter: _MessageCounter) -> _Mailbox | None:
     """Open a mailbox, and count its messages; return None if it has none."""
     try:
         source = open_source(path, label=label)
     except SourceError:
-        if os.path.isdir(path):  # noqa: PTH112 (once per folder)
+        if os.path.isdir(path):  # noqa: PTH112 (pathlib is slower, and there may be many folders)
             return None
         raise
     messages, total = counter.count(source)
@@ -124,7 +124,7 @@ def _describe_left_out(left_out: dict[str, list[str]], labels: Collection[str]) 
             yield f"left out, {join_names(names, _MAX_NAMES)}: {reason}"
 
 
-def _refuse_unless_both(roots: Sequence[str], mailboxes: Sequence[_Mailbox], first_day: str) -> None:
+def _refuse_unless_both_labels(roots: Sequence[str], mailboxes: Sequence[_Mailbox], first_day: str) -> None:
     """Raise SourceError unless messages of both labels will be learned."""
     mailboxes = [mailbox for mailbox in mailboxes if mailbox.messages]
     labels = {mailbox.label for mailbox in mailboxes}

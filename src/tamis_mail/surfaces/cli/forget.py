@@ -14,7 +14,6 @@ from tamis_mail.surfaces.cli.streams import warn_of_log
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis forget`."""
     parser.description = (
         "Forget learned messages exactly: the store is then as if they had never been learned. A message "
         "that was never learned is counted as unknown, which is not an error. A sent message is "
@@ -33,7 +32,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Forget the messages of all sources."""
     sources = open_sources(options.paths, mbox=options.mbox)
     with Sieve.open(options.store, create=False, log=not options.no_log) as sieve:
         tasks = [

@@ -9,14 +9,12 @@ from tamis_mail.surfaces.cli.parser_model import list_subcommands
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis help`."""
     parser.description = "Explain tamis, or one of its commands."
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="a command, such as learn or store merge")
     parser.examples = [("tamis help", "all commands"), ("tamis help store merge", "one command")]
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Write the help of a command."""
     parser = command_line()
     for word in options.words:
         commands = list_subcommands(parser)

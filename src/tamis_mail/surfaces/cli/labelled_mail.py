@@ -30,7 +30,10 @@ def open_mail(options: Namespace) -> LabelledMail:
 
 
 class ReadingProgress:
-    """Shows on a terminal how much mail has been read; at its end, it prints what could not be read."""
+    """Shows on a terminal how much mail has been read; at its end, it prints what could not be read.
+
+    The mail has one part for each of its mailboxes.
+    """
 
     def __init__(self, command: str, mail: LabelledMail, *, quiet: bool = False) -> None:
         self._command = command

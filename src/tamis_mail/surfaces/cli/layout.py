@@ -3,10 +3,10 @@
 import unicodedata
 from typing import TextIO
 
-# Categories of characters that move the cursor, change the writing direction, or have no shape of their own.
+# Unicode categories of characters that move the cursor, change the writing direction, or are invisible.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that look like a space
-_MARKS = frozenset({"Mn", "Me"})  # categories of marks that are drawn over the character before them
+_COMBINING = frozenset({"Mn", "Me"})  # Unicode categories of marks that are drawn over the character before
 
 
 def replace_hidden(text: str) -> str:
@@ -31,7 +31,7 @@ def width_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.category(c) in _MARKS else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        0 if unicodedata.category(c) in _COMBINING else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
     )
 

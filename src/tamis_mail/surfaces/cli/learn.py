@@ -40,12 +40,10 @@ UNLABELLED = None  # stands for the label of mail without labels
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis learn`."""
     import_module("tamis_mail.surfaces.cli.learn_options").configure(parser)
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Learn the messages of all sources."""
     labelled_paths: Sequence[LabelledPaths] = options.labelled_paths or []
     _refuse_unclear_labels(options, labelled_paths)
     sent = open_sources(options.sent, mbox=options.mbox) if options.sent else []
@@ -188,6 +186,7 @@ def _plan_labelled(
             for reader, (label, source) in zip(readers, labelled_sources, strict=True)
         ]
     )
+    # `learned` yields the numbers of messages by action, for one source after the other.
     return [
         Task(source, lambda _: next(learned), ("learned", "moved", "known"), label, reader)
         for reader, (label, source) in zip(readers, labelled_sources, strict=True)

@@ -21,7 +21,6 @@ class _AppendLabelledPaths(argparse.Action):
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis learn`."""
     parser.description = (
         "Learn messages. Without a PATH after the label, or with -, one message is read from standard "
         "input.\n\n"

@@ -17,10 +17,10 @@ from tamis_mail.store.people import count_people
 from tamis_mail.surfaces.cli.since import DateFilter
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, run_tasks
 
-# Before any message of a source is learned, the senders of its first messages are compared.
+# Before any message of a source is learned, the domains of the senders of its first messages are counted.
 _SAMPLE = 200  # maximum number of these messages
-_SAMPLE_BYTES = 16 << 20  # after so many bytes, no more are read
-_MIN_SAMPLE = 10  # with fewer messages, nothing is compared
+_SAMPLE_BYTES = 16 << 20  # after so many bytes, no more of them are read
+_MIN_SAMPLE = 10  # with fewer messages, the domains are not counted
 _MAX_DOMAINS = 8  # domains from which one person may send
 
 
@@ -54,12 +54,11 @@ def _learn_source(
     messages = date_filter.select(reader.contents()) if date_filter else reader.contents()
     sample: list[bytes] = []
     size = 0
-    while len(sample) < _SAMPLE and size < _SAMPLE_BYTES:
-        raw = next(messages, None)
-        if raw is None:
-            break
+    for raw in messages:
         sample.append(raw)
         size += len(raw)
+        if len(sample) == _SAMPLE or size >= _SAMPLE_BYTES:
+            break
     _refuse_received_mail(sample, source)
     return sieve.learn_sent(chain(sample, messages), progress=reader.advance)
 

@@ -19,12 +19,11 @@ from tamis_mail.surfaces.cli.past import PAST_HELP, parse_past
 from tamis_mail.surfaces.cli.streams import terminal_width
 
 _LINES = 20  # events that are listed by default
-_MIN_RUN = 4  # if so many consecutive events learned messages of one mailbox, they are joined into one line
+_MIN_GROUP = 4  # if so many consecutive events learned messages of one mailbox, they are listed in one line
 _WIDE = 72  # in a terminal of fewer columns, an event has two lines
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis log`."""
     parser.description = (
         "List the verdicts, and the messages that were learned, moved and forgotten, newest first. Each "
         "event has a number: tamis undo undoes what an event has learned. Many messages that were "
@@ -82,9 +81,9 @@ def run(out: TextIO, options: Namespace) -> int:
         return 0
     page = _Page(out)
     count = 0
-    for run_of_events in islice(_join_runs(events, undone, each=options.each), limit):
+    for group in islice(_group_events(events, undone, each=options.each), limit):
         count += 1
-        out.writelines(line.rstrip() + "\n" for line in page.lines(run_of_events, undone))
+        out.writelines(line.rstrip() + "\n" for line in page.lines(group, undone))
     if not count:
         out.write("there is no such event in the log\n")
     return 0
@@ -141,21 +140,22 @@ def _find_undone(undo_numbers: Mapping[int, int]) -> dict[int, int]:
     return undone
 
 
-def _join_runs(events: Iterable[Event], undone: Mapping[int, int], *, each: bool) -> Iterator[list[Event]]:
-    """Yield the events, newest first; with runs of at least _MIN_RUN similar ones joined unless `each`.
+def _group_events(events: Iterable[Event], undone: Mapping[int, int], *, each: bool) -> Iterator[list[Event]]:
+    """Yield groups of at least _MIN_GROUP consecutive similar events, and each other event alone.
 
-    Similar events have done the same with messages of one mailbox.
+    If `each`, yield every event alone. The events are given and yielded newest first.
     """
-    joined: list[Event] = []
+    group: list[Event] = []
     for event in events:
-        if joined and not (_is_in_same_run(joined[-1], event, undone) and not each):
-            yield from _split_short_run(joined)
-            joined = []
-        joined.append(event)
-    yield from _split_short_run(joined)
+        if group and (each or not _are_similar(group[-1], event, undone)):
+            yield from _split_small_group(group)
+            group = []
+        group.append(event)
+    yield from _split_small_group(group)
 
 
-def _is_in_same_run(later: Event, event: Event, undone: Mapping[int, int]) -> bool:
+def _are_similar(later: Event, event: Event, undone: Mapping[int, int]) -> bool:
+    """Whether two events have done the same with messages of one mailbox."""
     if not event.is_learning or event.source in ("", "stdin"):
         return False
     return (later.action, later.label, later.before, later.source, bool(later.undoes)) == (
@@ -167,8 +167,8 @@ def _is_in_same_run(later: Event, event: Event, undone: Mapping[int, int]) -> bo
     ) and (later.number in undone) == (event.number in undone)
 
 
-def _split_short_run(joined: list[Event]) -> list[list[Event]]:
-    return [joined] if len(joined) >= _MIN_RUN else [[event] for event in joined]
+def _split_small_group(group: list[Event]) -> list[list[Event]]:
+    return [group] if len(group) >= _MIN_GROUP else [[event] for event in group]
 
 
 def describe_event(event: Event, arrow: str = "->") -> str:
@@ -210,7 +210,7 @@ class _Page:
         self._dots = "…" if can_show(out, "…") else "..."
 
     def lines(self, events: list[Event], undone: Mapping[int, int]) -> list[str]:
-        """Return the lines of one event, or of a run of events."""
+        """Return the lines of one event, or of a group of events."""
         event = events[0]
         number = str(event.number) if len(events) == 1 else f"{events[-1].number}-{event.number}"
         head = f"{number:>6}  {format_time(event.time):<11}  {describe_event(event, self._arrow):<14}"
@@ -224,11 +224,10 @@ class _Page:
 
     def _describe_message(self, events: list[Event], undone: Mapping[int, int]) -> str:
         event = events[0]
-        notes = []
         if len(events) > 1:
-            notes.append(f"{len(events):,} messages of {printable(event.source)}")
-            notes += ["(undone)"] if event.number in undone else ["(an undo)"] if event.undoes else []
-            return " ".join(notes)
+            note = " (undone)" if event.number in undone else " (an undo)" if event.undoes else ""
+            return f"{len(events):,} messages of {printable(event.source)}{note}"
+        notes = []
         if event.number in undone:
             notes.append(f"(undone by {undone[event.number]})")
         if event.undoes:

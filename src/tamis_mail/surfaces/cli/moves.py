@@ -55,7 +55,7 @@ class Moves:
         if target is None:
             self._actions["stay"] += 1
             return None
-        if os.path.islink(path):  # noqa: PTH114 (once per message)
+        if os.path.islink(path):  # noqa: PTH114 (pathlib is slower, and there are many messages)
             self._skip(f"{name} is a link, and was left where it is", "stay")
             return None
         if self._is_dry_run:
@@ -115,6 +115,7 @@ class Moves:
         """Return the JSON fields for the result of `move`."""
         fields: dict[str, object] = {"moved_to": None if new_path is None else printable(new_path)}
         if new_path is not None:
+            # If the printed path is ambiguous, the field `moved_to_bytes` has the path in base64.
             named = path_bytes(RawMessage(b"", "", 0, new_path))
             fields |= {f"moved_to_{name.removeprefix('path_')}": value for name, value in named.items()}
         return fields | ({"dry_run": True} if self._is_dry_run else {})

@@ -1,6 +1,6 @@
 """The parser of the commands → the manual page and the reference; `tools/manpage` writes both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tamis_mail.surfaces.cli import command_line
 from tamis_mail.surfaces.cli.parser_model import Option, list_commands
@@ -47,12 +47,10 @@ def markdown() -> str:
             option for option in (*command.arguments, *command.options) if "--help" not in option.names
         ]
         if options:
-            lines += ["| | |", "|---|---|"]
-            lines += [
-                f"| `{_escape_cell(_format_signature(option))}` | {_mark_code(option.help)} |"
+            lines += _make_table(
+                (f"`{_escape_cell(_format_signature(option))}`", _mark_code(option.help))
                 for option in options
-            ]
-            lines.append("")
+            )
         if command.examples:
             lines += [
                 "```console",
@@ -60,27 +58,17 @@ def markdown() -> str:
                 "```",
                 "",
             ]
-    lines += [
-        "## Exit status",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| {code} | {text} |" for code, text in _STATUSES),
-        "",
-    ]
-    lines += [
-        "## Environment",
-        "",
-        "| | |",
-        "|---|---|",
-        *(f"| `{name}` | {text} |" for name, text in _VARIABLES),
-        "",
-    ]
+    lines += ["## Exit status", "", *_make_table(_STATUSES)]
+    lines += ["## Environment", "", *_make_table((f"`{name}`", text) for name, text in _VARIABLES)]
     return "\n".join(lines)
 
 
+def _make_table(rows: Iterable[tuple[str, str]]) -> list[str]:
+    return ["| | |", "|---|---|", *(f"| {first} | {second} |" for first, second in rows), ""]
+
+
 def manual(version: str) -> str:
-    """Return the manual page, in man macros."""
+    """Return the manual page, in the `man` macros of roff."""
     all_commands = list(list_commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
@@ -103,18 +91,23 @@ def manual(version: str) -> str:
             lines += [".PP", _escape_roff(paragraph)]
         for option in (*command.arguments, *command.options):
             if "--help" not in option.names:
-                lines += [".TP", f".B {_escape_roff(_format_signature(option))}", _escape_roff(option.help)]
+                lines += _make_item(_format_signature(option), option.help)
         lines += [".PP", "Examples:"] if command.examples else []
         for example, purpose in command.examples:
-            lines += [".TP", f".B {_escape_roff(example)}", _escape_roff(purpose)]
+            lines += _make_item(example, purpose)
     lines.append(".SH EXIT STATUS")
     for code, text in _STATUSES:
-        lines += [".TP", f".B {code}", _escape_roff(text.replace("`", ""))]
+        lines += _make_item(code, text.replace("`", ""))
     lines.append(".SH ENVIRONMENT")
     for name, text in _VARIABLES:
-        lines += [".TP", f".B {name}", _escape_roff(text.replace("`", ""))]
+        lines += _make_item(name, text.replace("`", ""))
     lines += [".SH SEE ALSO", ".BR procmail (1),", ".BR bogofilter (1),", ".BR spamassassin (1)", ""]
     return "\n".join(lines)
+
+
+def _make_item(term: str, text: str) -> list[str]:
+    """Return a term in bold and, indented below it, a text."""
+    return [".TP", f".B {_escape_roff(term)}", _escape_roff(text)]
 
 
 def _format_signature(option: Option) -> str:
@@ -145,7 +138,7 @@ def _escape_cell(text: str) -> str:
 
 
 def _escape_roff(text: str) -> str:
-    """Escape text for roff."""
+    """Escape text for roff, the language of manual pages."""
     text = (
         text.replace("\\", "\\e")
         .replace("-", "\\-")

@@ -51,19 +51,19 @@ class Command:
     @property
     def synopsis(self) -> str:
         """The usage as one line."""
-        return " ".join([*self.words, *self._pieces])
+        return " ".join([*self.words, *self._usage_parts])
 
     def usage(self, width: int) -> str:
         """Wrap the usage line without breaking options."""
         lines = [" ".join(self.words)]
-        for piece in self._pieces:
-            if len(lines[-1]) + len(piece) + 1 > width:
+        for part in self._usage_parts:
+            if len(lines[-1]) + len(part) + 1 > width:
                 lines.append("   ")
-            lines[-1] += " " + piece
+            lines[-1] += " " + part
         return "\n".join(lines)
 
     @property
-    def _pieces(self) -> list[str]:
+    def _usage_parts(self) -> list[str]:
         options = [option.synopsis for option in self.options if "--help" not in option.names]
         return [
             *options,
@@ -79,7 +79,6 @@ def list_commands(parser: Parser, words: tuple[str, ...] = ("tamis",)) -> Iterat
 
 
 def describe_command(parser: Parser, words: tuple[str, ...]) -> Command:
-    """Describe one command."""
     parser.load_options()
     options = [_describe_option(action) for action in parser.option_actions]
     return Command(
@@ -95,7 +94,6 @@ def describe_command(parser: Parser, words: tuple[str, ...]) -> Command:
 
 
 def list_subcommands(parser: Parser) -> dict[str, Parser]:
-    """Return the subcommands by name."""
     return dict(parser.load_options().subcommands)
 
 

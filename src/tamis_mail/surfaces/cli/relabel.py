@@ -14,7 +14,6 @@ from tamis_mail.surfaces.cli.sources import open_sources
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis relabel`."""
     parser.description = (
         "Learn messages under another label than before: their counts under the old label are subtracted "
         "exactly. Messages that were never learned are learned now. Without a PATH, one message is read from "

@@ -1,6 +1,7 @@
 """`tamis report`: evaluate the filter on labelled mail, in the terminal and on a page."""
 
 import json
+import math
 from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from textwrap import wrap
@@ -17,12 +18,11 @@ from tamis_mail.surfaces.cli.streams import text_width
 from tamis_mail.surfaces.cli.version import version
 
 _DEFAULT_PAGE = "tamis-report.html"
-_SHOWN = 8  # misses that are printed
+_SHOWN = 8  # misses (misclassified messages) that are printed
 _TOKENS = 4  # tokens of each miss that are printed
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis report`."""
     parser.description = (
         "Evaluate how well mail is classified, by cross-validation: the mail is divided into ten folds, and "
         "each is judged by the other nine. Counts can be subtracted, so that the mail is read only once. "
@@ -59,7 +59,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Evaluate the mail and print the report."""
     if options.no_html and options.html:
         options.parser.error("got --html and --no-html, expected one of them")
     if options.folds is not None and options.split is not None:
@@ -85,7 +84,6 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _parse_split(text: str) -> tuple[int, int, int]:
-    """Parse three numbers of messages."""
     try:
         train, validation, test = (int(part) for part in text.split("/"))
     except ValueError:
@@ -165,7 +163,7 @@ class _Page:
 
     def _format_calibration(self) -> list[str]:
         lines = [f"{'predict':>7} {'messages':>9} {'was spam':>9}"]
-        bar_width = min(20, self._width - 29)
+        bar_width = min(20, self._width - 29)  # the columns before the bar are 29 wide
         for one in self._report.bins:
             bar = self._bars * round(bar_width * one.observed)
             lines.append(f"{one.predicted:>7.3f} {one.messages:>9,} {format_percent(one.observed):>9}  {bar}")
@@ -188,7 +186,7 @@ class _Page:
         )
         lines = [f"  {subject}"]
         lines.append(f"    {miss.label}, called {miss.called} (p {miss.probability:.3f})")
-        token_width = max(8, min(30, self._width - 22))
+        token_width = max(8, min(30, self._width - 22))  # the other columns are up to 22 wide
         for one in miss.evidence[:_TOKENS]:
             token = pad(make_displayable(self._out, one.token), token_width, self._dots)
             lines.append(f"    {token} {one.contribution:>+6.2f}  {one.view}")
@@ -201,4 +199,4 @@ def format_percent(fraction: float) -> str:
 
 
 def _format_value(value: float) -> str:
-    return "-" if value != value else f"{value:.4f}"
+    return "-" if math.isnan(value) else f"{value:.4f}"

@@ -14,8 +14,8 @@ from tamis_mail.store import Store, has_store, people
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 
 _MAX_BYTES = 50_000_000  # of a file of entries: two million of 25 bytes each
-_MAX_LINES = 20  # of more changes, only their numbers are printed
-_COMMENT = re.compile(r"(?:^|\s)#.*")  # not each #: the local part of an address may have one
+_MAX_LINES = 20  # if there are more changes, they are counted, and not listed
+_COMMENT = re.compile(r"(?:^|\s)#.*")  # in an address, # is not the start of a comment
 
 
 class SenderList(NamedTuple):
@@ -131,7 +131,7 @@ def _parse_entry(text: str, prefix: str) -> str:
 
 def _read_file(name: str) -> list[str]:
     """Read the entries of a file; the error of an invalid entry names its line."""
-    shown = "standard input" if name == "-" else printable(name)
+    shown = "standard input" if name == "-" else printable(name)  # the name in error messages
     if name == "-":
         data = sys.stdin.buffer.read(_MAX_BYTES + 1) if sys.stdin is not None else b""
     else:

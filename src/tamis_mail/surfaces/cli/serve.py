@@ -48,7 +48,6 @@ EXAMPLES = {
 
 
 def configure(parser: Parser) -> None:
-    """Add the daemons."""
     parser.description = "Run the filter as a daemon for mail programs and servers."
     add_surfaces(parser, ACTIONS, EXAMPLES, metavar="DAEMON", title="daemons")
 

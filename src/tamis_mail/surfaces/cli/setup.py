@@ -16,11 +16,9 @@ EXAMPLES = {
 
 
 def configure(parser: Parser) -> None:
-    """Add the kinds of accounts that can be set up."""
     parser.description = "Set up an account, so that the filter can learn and watch its mail."
     add_surfaces(parser, ACTIONS, EXAMPLES, metavar="KIND", title="kinds of mailboxes", module="setup")
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Ask for the settings, and write them."""
     return run_surface(out, options, "setup")

@@ -77,11 +77,11 @@ def _subtract_period(now: float, number: int, unit: str) -> int:
     year, month = divmod(months, 12)
     if year < _FIRST_YEAR:
         return 0
-    clock = (local.tm_hour, local.tm_min, local.tm_sec)
+    time_of_day = (local.tm_hour, local.tm_min, local.tm_sec)
     return next(
         seconds
         for day in range(local.tm_mday, 0, -1)
-        if (seconds := _count_seconds(year, month + 1, day, clock)) is not None
+        if (seconds := _count_seconds(year, month + 1, day, time_of_day)) is not None
     )
 
 
@@ -96,10 +96,10 @@ def _parse_day(text: str) -> int | None:
     return 0 if year < _FIRST_YEAR else _count_seconds(year, month, day, (0, 0, 0))
 
 
-def _count_seconds(year: int, month: int, day: int, clock: tuple[int, int, int]) -> int | None:
+def _count_seconds(year: int, month: int, day: int, time_of_day: tuple[int, int, int]) -> int | None:
     """Return the seconds since 1970 of a local time; None if there is no such day."""
     try:
-        seconds = time.mktime((year, month, day, *clock, 0, 0, -1))
-    except OverflowError:  # some systems count to 2038
+        seconds = time.mktime((year, month, day, *time_of_day, 0, 0, -1))
+    except OverflowError:  # on some systems, the last time is in 2038
         return None
     return int(seconds) if time.localtime(seconds)[1:3] == (month, day) else None

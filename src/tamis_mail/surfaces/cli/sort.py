@@ -18,7 +18,7 @@ from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
 from tamis_mail.surfaces.cli.streams import Message, discard, warn_of_log
 
-TYPE_CHECKING = False  # `typing` and `argparse` would take 10 ms of a process that judges one message
+TYPE_CHECKING = False  # importing `typing` and `argparse` would take 10 ms per message
 if TYPE_CHECKING:
     from argparse import Namespace
     from typing import TextIO
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
 _STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
 _ERROR = 3  # the exit status after an error
-_JOINED_LINES = 250  # lines that are written together
+_JOINED_LINES = 250  # lines that are written in one call
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis sort`."""
     parser.usage_error_status = _ERROR
     parser.description = (
         "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"
@@ -50,22 +49,16 @@ def configure(parser: Parser) -> None:
         "created; .Junk, without a slash, is the subfolder of the Maildir. Moving can be interrupted at any "
         "time, and run again."
     )
-    parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="mailboxes; one line is printed per message (-: stdin)")
+    add(
         "-p",
         "--passthrough",
         action="store_true",
         help="write the message to standard output with the verdict in its header (see --dialect)",
     )
-    parser.add_argument(
-        "-e",
-        "--exit-zero",
-        action="store_true",
-        help="exit with 0 for any verdict, with 3 after an error",
-    )
-    parser.add_argument(
+    add("-e", "--exit-zero", action="store_true", help="exit with 0 for any verdict, with 3 after an error")
+    add(
         "--dialect",
         choices=("spamassassin", "bogofilter"),
         default="spamassassin",
@@ -73,17 +66,11 @@ def configure(parser: Parser) -> None:
         help="header fields of --passthrough: X-Spam-Status and others (spamassassin, the default) or "
         "X-Bogosity (bogofilter)",
     )
-    parser.add_argument("--undo", action="store_true", help="remove the fields of --passthrough")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object per message, each on its own line"
-    )
-    parser.add_argument(
-        "--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved"
-    )
-    parser.add_argument("--unsure", metavar="PATH", help="with --move: move unsure messages to this Maildir")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing"
-    )
+    add("--undo", action="store_true", help="remove the fields of --passthrough")
+    add("--json", action="store_true", help="print one JSON object per message, each on its own line")
+    add("--move", metavar="PATH", help="move spam from the Maildirs to this Maildir; print what was moved")
+    add("--unsure", metavar="PATH", help="with --move: move unsure messages to this Maildir")
+    add("--dry-run", action="store_true", help="with --move: print what would be moved, and move nothing")
     parsers = import_module("tamis_mail.surfaces.cli.parser")
     parsers.add_log_option(parser)
     parsers.add_store_option(parser)
@@ -186,10 +173,10 @@ def _write_log(sieve: Sieve, options: Namespace) -> None:
 def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: Namespace) -> bytes:
     if options.passthrough:
         rules = import_module("tamis_mail.verdict")
-        required = (rules.Rule.of(sieve.store) if sieve else rules.RULE).spam
+        rule = rules.Rule.of(sieve.store) if sieve else rules.RULE
         header_fields = import_module("tamis_mail.verdict.header_fields")
         output: bytes = header_fields.add_verdict(
-            raw, verdict, dialect=options.dialect, required=required, version=_find_version()
+            raw, verdict, dialect=options.dialect, required=rule.spam, version=_find_version()
         )
         return output
     return (_format_line(verdict, _make_size_note(raw), options) + "\n").encode("utf-8", "backslashreplace")
@@ -362,8 +349,8 @@ def _store_path(options: Namespace) -> str | os.PathLike[str]:
 def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
-    no_evidence = tuple
-    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), no_evidence)
+    list_evidence = tuple  # returns an empty tuple
+    unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), list_evidence)
     return unsure
 
 

@@ -22,7 +22,6 @@ _FEW = 50  # if there is less spam, or less wanted mail, the user is advised to 
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis status`."""
     parser.description = (
         "Show what has been learned: labels, messages, time, sources, the weights that were fitted to the "
         "messages, and the size of the store."
@@ -33,7 +32,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Write the state of the store."""
     path = options.store or default_path()
     if not has_store(path):
         if options.json:
@@ -119,9 +117,7 @@ def _as_json(status: Status, path: str, weights: "Weights | RuleError | None", v
 def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
     lines = [f"store     {printable(path)} ({format_size(status.bytes)})"]
     for label in status.labels:
-        imported = (
-            f", and {label.lent // max(1, 1 << status.decays):,} of another filter" if label.lent else ""
-        )
+        imported = f", and {label.lent // (1 << status.decays):,} of another filter" if label.lent else ""
         if label.messages or label.lent:
             note = " (guessed)" if label.name in GUESSED_LABELS else ""
             lines.append(

@@ -56,7 +56,6 @@ ACTIONS = {
 
 
 def configure(parser: Parser) -> None:
-    """Add the actions of `tamis store`."""
     parser.description = "Maintain the store, the file that holds everything learned."
     parser.examples = [
         ("tamis store backup ~/backups/mail.tamis", "save it"),
@@ -77,7 +76,6 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Run one action."""
     lines, status = _RUN[options.action](options)
     if not options.quiet or status:
         out.writelines(f"{printable(line)}\n" for line in lines)
@@ -87,14 +85,15 @@ def run(out: TextIO, options: Namespace) -> int:
 Outcome = tuple[list[str], int]  # lines of output, exit status
 
 
-def _make_file_configuration(file_help: str, examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
-    """Return a function that adds the argument FILE, and examples, to a parser."""
+def _make_configuration(command: str, purpose: str, file_help: str = "") -> Callable[[Parser], None]:
+    """Return a function that adds one example to a parser and, if it has a help, the argument FILE."""
 
-    def add(parser: Parser) -> None:
-        parser.add_argument("file", metavar="FILE", help=file_help)
-        parser.examples = examples
+    def configure_action(parser: Parser) -> None:
+        if file_help:
+            parser.add_argument("file", metavar="FILE", help=file_help)
+        parser.examples = [(command, purpose)]
 
-    return add
+    return configure_action
 
 
 def _configure_export(parser: Parser) -> None:
@@ -226,22 +225,12 @@ def _configure_decay(parser: Parser) -> None:
     parser.examples = [("tamis store decay", "as from cron, twice a year")]
 
 
-def _make_example_configuration(examples: list[tuple[str, str]]) -> Callable[[Parser], None]:
-    """Return a function that adds examples to a parser."""
-
-    def add(parser: Parser) -> None:
-        parser.examples = examples
-
-    return add
-
-
 _CONFIGURE: dict[str, Callable[[Parser], None]] = {
-    "backup": _make_file_configuration(
-        "output file", [("tamis store backup ~/backups/mail.tamis", "replaces an older backup")]
+    "backup": _make_configuration(
+        "tamis store backup ~/backups/mail.tamis", "replaces an older backup", "output file"
     ),
-    "restore": _make_file_configuration(
-        "a file that backup wrote",
-        [("tamis store restore ~/backups/mail.tamis", "checked before use")],
+    "restore": _make_configuration(
+        "tamis store restore ~/backups/mail.tamis", "checked before use", "a file that backup wrote"
     ),
     "export": _configure_export,
     "import": _configure_import,
@@ -249,10 +238,10 @@ _CONFIGURE: dict[str, Callable[[Parser], None]] = {
     "copy": _configure_copy,
     "prune": _configure_prune,
     "decay": _configure_decay,
-    "compact": _make_example_configuration([("tamis store compact", "after forgetting much mail")]),
+    "compact": _make_configuration("tamis store compact", "after forgetting much mail"),
     "upgrade": _configure_upgrade,
-    "check": _make_example_configuration(
-        [("tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup")]
+    "check": _make_configuration(
+        "tamis store check && tamis store backup ~/backups/mail.tamis", "before a backup"
     ),
 }
 
@@ -552,7 +541,7 @@ class UnpackedExport(GzipFile):
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(fileobj=file)
         self._packed = file
-        self._length = 0
+        self._length = 0  # bytes of the lines that were read
 
     def readline(self, size: int | None = -1) -> bytes:
         line = super().readline(size)
@@ -573,9 +562,9 @@ def _show_progress(action: str, options: Namespace) -> Iterator[Callable[[float]
         yield None
         return
 
-    def draw(share: float) -> None:
+    def draw(fraction: float) -> None:
         if line.is_due(now := time.monotonic()):
-            line.draw(f"{action} [{'#' * round(20 * share):<20}] {share * 100:3.0f} %", now)
+            line.draw(f"{action} [{'#' * round(20 * fraction):<20}] {fraction * 100:3.0f} %", now)
 
     try:
         yield draw

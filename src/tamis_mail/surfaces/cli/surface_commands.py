@@ -21,7 +21,7 @@ def add_surfaces(
     module: str = "command",
 ) -> None:
     """Add a command for each surface; `module` names the module of its package with `configure` and `run`."""
-    parser.examples = [of_surface[0] for of_surface in examples.values()]
+    parser.examples = [surface_examples[0] for surface_examples in examples.values()]
     group = parser.add_subparsers(
         dest="action", metavar=metavar, title=title, required=True, prog=parser.prog
     )

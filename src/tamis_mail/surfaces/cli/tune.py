@@ -31,7 +31,6 @@ Estimates = list[tuple[float, float]]  # value and standard deviation: of each s
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis tune`."""
     parser.description = (
         "Fit the weights of words, pairs of words, header fields, relations and n-grams of bytes now. Each "
         "message is judged by all others, and the weights are fitted to the scores (logistic regression, "
@@ -126,22 +125,13 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
                 "no mail was named, and the store counts older tokens, whose weights are not fitted to its "
                 "messages: name --spam PATH and --ham PATH, or a folder of both"
             )
-        before = _list_present(store)
-        if options.dry_run:
-            fit = fit_messages(store)
-            after = (
-                None
-                if fit is None
-                else [
-                    *zip(
-                        [*fit.scale_fit.scales.tolist(), fit.scale_fit.intercept],
-                        fit.scale_fit.deviations.tolist(),
-                        strict=True,
-                    )
-                ]
-            )
-        else:
-            after = _list_present(store) if sieve.fit_weights() else None
+        before = _read_estimates(store)
+        after: Estimates | None = None
+        if not options.dry_run:
+            after = _read_estimates(store) if sieve.fit_weights() else None
+        elif (fit := fit_messages(store)) is not None:
+            values = [*fit.scale_fit.scales.tolist(), fit.scale_fit.intercept]
+            after = list(zip(values, fit.scale_fit.deviations.tolist(), strict=True))
         labels = [label for label in store.labels() if label.name not in GUESSED_LABELS]
     spams = sum(label.messages for label in labels if label.name == SPAM)
     others = sum(label.messages for label in labels) - spams
@@ -170,8 +160,8 @@ def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespa
     return 0
 
 
-def _list_present(store: Store) -> Estimates:
-    """List the weights of a store: the fitted ones, or those of the prior."""
+def _read_estimates(store: Store) -> Estimates:
+    """Read the weights of a store: the fitted ones, or those of the prior."""
     return [(estimate.value, estimate.deviation) for estimate in list_estimates(store)]
 
 
@@ -220,18 +210,16 @@ def _describe_tuning(
     plus_minus = "±" if can_show(out, "±") else "+-"
     lines = [f"{'scale of':<10}{'before':>8}{'fitted':>8}"]
     names = [*VIEWS_OF[tuning.before.token_version]]
-    befores = [view.scale for view in tuning.before.views]
-    fitted = [*tuning.fit.scales.tolist()]
+    present = [view.scale for view in tuning.before.views]
+    fitted = tuning.fit.scales.tolist()
     if can_fit_tokens(tuning.before.token_version):
-        names, befores, fitted = (
-            [*names, INTERCEPT_VIEW],
-            [*befores, tuning.before.intercept],
-            [*fitted, tuning.fit.intercept],
-        )
+        names.append(INTERCEPT_VIEW)
+        present.append(tuning.before.intercept)
+        fitted.append(tuning.fit.intercept)
     deviations = tuning.fit.deviations.tolist()[: len(names)]
     lines += [
         f"{name:<10}{before:>8.3g}{value:>8.3g} {plus_minus} {deviation:.2g}"
-        for name, before, value, deviation in zip(names, befores, fitted, deviations, strict=True)
+        for name, before, value, deviation in zip(names, present, fitted, deviations, strict=True)
     ]
     measures_before, measures_after = tuning.measures_before, tuning.measures_after
     rows = [

@@ -23,7 +23,6 @@ _RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 
 def configure(parser: Parser) -> None:
-    """Add the options of `tamis undo`."""
     parser.description = (
         "Undo events of the log (see tamis log --learned): a message that was learned is forgotten, one that "
         "was moved to another label is moved back with its old weight, and one that was forgotten is learned "
@@ -87,12 +86,12 @@ def _parse_range(word: str, options: Namespace) -> tuple[int, int]:
 def _undo(
     sieve: Sieve, events: Sequence[Event], mailboxes: Sequence[Source], options: Namespace
 ) -> list[tuple[Receipt, int]]:
-    """Undo events; if there are many, they are undone in batches, after all messages were found once."""
+    """Undo events, in batches if there are many."""
     batches = [events[start : start + _BATCH] for start in range(0, len(events), _BATCH)]
     if len(batches) > 1:
         needed = [event for event in events if sieve.needs_message(event)]
         for _ in _find_messages(needed, mailboxes, options):
-            pass
+            pass  # a message that is missing raises an error before any event is undone
     undone: list[tuple[Receipt, int]] = []
     for batch in batches:
         try:
@@ -115,10 +114,10 @@ def _find_messages(
             return
         with SourceReader("undo", source, quiet=options.quiet, has_remarks=False) as reader:
             for raw in reader.contents():
-                identity = digest(canonical(raw))
-                if identity in missing:
-                    missing.remove(identity)
-                    yield identity, raw
+                message_digest = digest(canonical(raw))
+                if message_digest in missing:
+                    missing.remove(message_digest)
+                    yield message_digest, raw
                     if not missing:
                         return
     if missing:

@@ -18,7 +18,7 @@ def version() -> str:
     """Return the version of tamis, which equals `tamis.__version__`."""
     for folder in sys.path:
         try:
-            names = os.listdir(folder or ".")  # noqa: PTH208 (pathlib would cost a cold process 8 ms)
+            names = os.listdir(folder or ".")  # noqa: PTH208 (pathlib takes 8 ms)
         except OSError:
             continue
         for name in names:

@@ -24,7 +24,6 @@ EXAMPLES = {
 
 
 def configure(parser: Parser) -> None:
-    """Add the kinds of mailboxes."""
     parser.description = (
         "Watch a mailbox: sort new mail into Junk, and learn from what you move into and out of it."
     )

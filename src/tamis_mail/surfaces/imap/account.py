@@ -39,7 +39,7 @@ class AccountError(ValueError):
 
     def __init__(self, text: str) -> None:
         # Settings and errors may have line ends and other control characters, which are shown as escapes.
-        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text))
+        super().__init__("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Account:
             raise AccountError(
                 f"there is no account {name}: {path} does not exist; run tamis setup imap, or give --host"
             ) from None
-        except (OSError, ValueError) as error:  # also no UTF-8, no TOML, a zero byte in the path
+        except (OSError, ValueError) as error:  # ValueError: no UTF-8, no TOML, or a zero byte in the path
             raise AccountError(f"{path} cannot be read: {error}") from None
         except RecursionError:
             raise AccountError(f"{path} cannot be read: its lists are nested too deeply") from None
@@ -290,18 +290,18 @@ def _find_problems(account: Account) -> list[str]:
 
 def _read_settings(data: Mapping[str, object], path: Path) -> dict[str, Any]:
     """Check the settings of a file, and return them as arguments of the constructor."""
-    kinds = {"port": int, "keywords": bool, "folders": list}
+    types = {"port": int, "keywords": bool, "folders": list}
     names = [field.name for field in fields(Account) if field.name != "name"]
     settings: dict[str, Any] = {}
     for name, value in data.items():
         if name not in names:
             raise AccountError(f"{path}: {name} is not a setting; expected one of {', '.join(names)}")
-        kind = kinds.get(name, str)
-        is_valid = type(value) is kind
+        expected = types.get(name, str)
+        is_valid = type(value) is expected
         if isinstance(value, list):
             is_valid = is_valid and all(isinstance(item, str) for item in value)
         if not is_valid:
-            raise AccountError(f"{path}: {name} is {value!r}, expected {_KIND_NAMES[kind]}")
+            raise AccountError(f"{path}: {name} is {value!r}, expected {_TYPE_NAMES[expected]}")
         settings[name] = tuple(value) if isinstance(value, list) else value
     missing = [name for name in ("host", "user") if name not in settings]
     if missing:
@@ -309,7 +309,7 @@ def _read_settings(data: Mapping[str, object], path: Path) -> dict[str, Any]:
     return settings
 
 
-_KIND_NAMES = {str: "a text in quotes", int: "a number", bool: "true or false", list: "a list of names"}
+_TYPE_NAMES = {str: "a text in quotes", int: "a number", bool: "true or false", list: "a list of names"}
 
 
 def _format_value(value: object) -> str:

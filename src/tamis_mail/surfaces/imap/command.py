@@ -13,7 +13,6 @@ from tamis_mail.watching import options as watching_options
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis watch imap`."""
     parser.description = (
         "Watch an IMAP account. New mail in the inbox is moved to Junk if it is spam, and what you move into "
         "and out of Junk is learned. The account is one that tamis setup imap has written, or is given by "

@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _CONNECT_SECONDS = 30.0  # maximum time to connect, and without any byte from the server
 _LOGOUT_SECONDS = 2.0  # maximum time of LOGOUT
+_LOGOUT_BYTES = 1 << 16  # maximum size of the answer to LOGOUT
+_IDLE_BYTES = 1 << 20  # maximum size of what the server reports during an IDLE
 _COMMAND_SECONDS = 300.0  # maximum time of one command, from the first byte to the last
 _ANSWER_BYTES = 64 << 20  # maximum size of an answer, enough for the flags of a million messages
 _MAX_UID_SET = 1_000_000  # uids in one set of a response; more are an error
@@ -76,11 +78,14 @@ class Status:
     def read(cls, items: Mapping[Any, Any]) -> "Status":
         """Read the counters from the items of STATUS, SELECT or EXAMINE."""
 
-        def read(*names: bytes) -> int:
+        def find_number(*names: bytes) -> int:
             return next((items[name] for name in names if isinstance(items.get(name), int)), 0)
 
         return cls(
-            read(b"UIDVALIDITY"), read(b"UIDNEXT"), read(b"MESSAGES", b"EXISTS"), read(b"HIGHESTMODSEQ")
+            find_number(b"UIDVALIDITY"),
+            find_number(b"UIDNEXT"),
+            find_number(b"MESSAGES", b"EXISTS"),
+            find_number(b"HIGHESTMODSEQ"),
         )
 
 
@@ -205,7 +210,7 @@ class Connection:
         """Log out, unless the connection is broken or in IDLE, and close the connection."""
         if not self._transport.is_broken and not self._is_idle:
             with suppress(Exception):  # it is closed in any case
-                self._transport.set_limits(1 << 16, _LOGOUT_SECONDS)
+                self._transport.set_limits(_LOGOUT_BYTES, _LOGOUT_SECONDS)
                 self._client.logout()
         self._transport.shutdown()
 
@@ -337,7 +342,7 @@ class Connection:
         parsed: dict[bytes, frozenset[str]] = {}  # most messages have the same few flags
         self._transport.response("VANISHED")
         for line in self._fetch("1:*", "(UID FLAGS)", modifier):
-            head = line[0] if isinstance(line, tuple) else line
+            head = _take_head(line)
             uid, names = _UID.search(head), _FLAGS.search(head)
             if uid and names:
                 if names[1] not in parsed:
@@ -354,7 +359,7 @@ class Connection:
         for start in range(0, len(uids), _SET_UIDS):
             part = uids[start : start + _SET_UIDS]
             for line in self._fetch(format_uid_set(part), "(UID RFC822.SIZE)"):
-                head = line[0] if isinstance(line, tuple) else line
+                head = _take_head(line)
                 uid, size = _UID.search(head), _SIZE.search(head)
                 if uid and size and int(uid[1]) in wanted:
                     sizes[int(uid[1])] = int(size[1])
@@ -416,7 +421,7 @@ class Connection:
         seconds = min(seconds, _IDLE_SECONDS)
         self._run(self._client.idle, "IDLE")
         self._is_idle = True
-        self._transport.set_limits(1 << 20, seconds + _CONNECT_SECONDS)
+        self._transport.set_limits(_IDLE_BYTES, seconds + _CONNECT_SECONDS)
         deadline = time.monotonic() + seconds
         poller = select.poll()
         poller.register(self._client.socket(), select.POLLIN)
@@ -501,15 +506,15 @@ class Connection:
         Errors of imaplib quote the server's answer, which may be part of a message: they are not shown. The
         text of a BYE is shown, except while messages are read, because a garbled answer may look like a BYE.
         """
-        farewell = self._transport.untagged_responses.get("BYE") or []
+        byes = self._transport.untagged_responses.get("BYE") or []
         if self._transport.fault:
             reason = self._transport.fault
         elif isinstance(error, OSError):
             reason = _format_error(error)
-        elif farewell and command == _FETCH:
+        elif byes and command == _FETCH:
             reason = "the server ended the connection"
-        elif farewell and isinstance(farewell[-1], bytes):
-            reason = _format_error(ConnectionError(farewell[-1].decode("utf-8", "replace")))
+        elif byes and isinstance(byes[-1], bytes):
+            reason = _format_error(ConnectionError(byes[-1].decode("utf-8", "replace")))
         else:
             reason = "the server's answer was not understood"
         self._transport.shutdown()
@@ -545,6 +550,12 @@ def read_uid_set(text: bytes) -> set[int]:
             raise ValueError(f"a set with more than {_MAX_UID_SET} uids")
         uids.update(range(low, high + 1))
     return uids
+
+
+def _take_head(line: Any) -> bytes:
+    """Return a response up to its first literal; imaplib returns a response with a literal as a tuple."""
+    head: bytes = line[0] if isinstance(line, tuple) else line
+    return head
 
 
 def _read_fetched(lines: Sequence[Any]) -> Iterator[Mapping[bytes, object]]:
@@ -607,4 +618,4 @@ def _explain_refusal(command: str, error: BaseException) -> CommandRefusedError:
 
 def _format_error(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_MAX_TEXT]
+    return "".join(c if c.isprintable() else "?" for c in text)[:_MAX_TEXT]

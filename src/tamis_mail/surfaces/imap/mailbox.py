@@ -30,7 +30,7 @@ from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
 _BATCH_BYTES = 4 << 20  # maximum size of a batch
 _BATCH_MESSAGES = 100  # maximum number of messages of a batch
-_SLACK_BYTES = 1 << 20  # added to limits, because some servers report a size that is too small
+_EXTRA_BYTES = 1 << 20  # added to limits, because some servers report a size that is too small
 _FIRST_LOGIN_DELAY, _MAX_LOGIN_DELAY = 60.0, 3600.0  # seconds to wait after a refused password
 _MAX_LOSSES = 3  # of connections while a message was read; then the message counts as unreadable
 _CHECK_SECONDS = 60.0  # maximum time between two passes, if the server has no IDLE
@@ -74,7 +74,9 @@ class ImapMailbox:
         self._refused_logins = 0  # in succession
         self._next_login = 0.0  # time on the clock before which no login is tried
         self._login_fault = ""  # why the last login was refused
-        self._noticed: Status | None = None  # status of the inbox for which `wait` last returned at once
+        self._noticed_status: Status | None = (
+            None  # status of the inbox for which `wait` last returned at once
+        )
         # Not watched until another connection is opened, except the inbox, Junk and Unsure, which always are.
         self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
@@ -179,8 +181,8 @@ class ImapMailbox:
             opened = connection.select(self._wires.get(_INBOX, _INBOX), reopens=True)
             known = self._listings.get(_INBOX)
             is_changed = known is not None and known.status != opened.status  # since it was listed
-            if is_changed and opened.status != self._noticed:  # only once for each status
-                self._noticed = opened.status
+            if is_changed and opened.status != self._noticed_status:  # only once for each status
+                self._noticed_status = opened.status
                 return
             connection.wait(seconds)
 
@@ -204,7 +206,8 @@ class ImapMailbox:
                 self._secret = self.account.read_secret()
             self._connection = self._connect(self.account, self._secret)
         except (LoginRefusedError, AccountError) as error:
-            delay = min(_FIRST_LOGIN_DELAY * 2.0 ** min(self._refused_logins, 20), _MAX_LOGIN_DELAY)
+            exponent = min(self._refused_logins, 20)  # a larger power could overflow
+            delay = min(_FIRST_LOGIN_DELAY * 2.0**exponent, _MAX_LOGIN_DELAY)
             self._refused_logins += 1
             self._next_login = self._clock() + delay
             self._secret, self._login_fault = "", str(error)
@@ -332,7 +335,7 @@ class ImapMailbox:
         for uid in uids:
             if uid not in sizes:
                 continue
-            is_alone = sizes[uid] > self.max_size or self._losses[self._make_key(folder, uid)] > 0
+            is_alone = sizes[uid] > self.max_size or self._losses[self._make_loss_key(folder, uid)] > 0
             if batch and (is_alone or total + sizes[uid] > _BATCH_BYTES or len(batch) == _BATCH_MESSAGES):
                 yield batch
                 batch, total = [], 0
@@ -348,8 +351,8 @@ class ImapMailbox:
         """Return an error if a message is too large, or too many connections were lost while it was read."""
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
-        if self._losses[self._make_key(folder, uid)] >= _MAX_LOSSES:
-            del self._losses[self._make_key(folder, uid)]  # the watcher may ask again, after a while
+        if self._losses[self._make_loss_key(folder, uid)] >= _MAX_LOSSES:
+            del self._losses[self._make_loss_key(folder, uid)]  # the watcher may ask again, after a while
             return MessageError(f"the connection was lost {_MAX_LOSSES} times while it was read")
         return None
 
@@ -358,8 +361,8 @@ class ImapMailbox:
     ) -> list[tuple[int, bytes | MessageError]]:
         """Return the uids and the messages of a batch; if the connection is lost, count that for each."""
         connection = self._get_connection()
-        keys = [self._make_key(folder, uid) for uid in batch]
-        max_bytes = 2 * sum(sizes[uid] for uid in batch) + _SLACK_BYTES
+        keys = [self._make_loss_key(folder, uid) for uid in batch]
+        max_bytes = 2 * sum(sizes[uid] for uid in batch) + _EXTRA_BYTES
         try:
             with self._translate_errors(connection):
                 self._open(connection, folder)
@@ -400,13 +403,14 @@ class ImapMailbox:
     ) -> bool:
         """Whether message `uid` of a folder and message `copy_uid` of the target have the same bytes."""
         self._open(connection, folder)
-        own = connection.read_messages([uid], 2 * self.max_size + _SLACK_BYTES).get(uid)
+        own = connection.read_messages([uid], 2 * self.max_size + _EXTRA_BYTES).get(uid)
         if own is None:
             raise LookupError(str(uid))
         opened = connection.select(wire)
         if target.validity and str(opened.status.validity) != target.validity:
             return False
-        return connection.read_messages([copy_uid], 2 * self.max_size + _SLACK_BYTES).get(copy_uid) == own
+        return connection.read_messages([copy_uid], 2 * self.max_size + _EXTRA_BYTES).get(copy_uid) == own
 
-    def _make_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
+    def _make_loss_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
+        """Return the key of a message in `_losses`."""
         return folder.name, folder.validity, uid

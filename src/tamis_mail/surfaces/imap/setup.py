@@ -77,7 +77,6 @@ class _FolderToLearn:
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis setup imap`."""
     parser.description = (
         "Set up an IMAP account: ask for its settings, log in, find Inbox, Junk, Archive and Sent, learn "
         "from them, and write the settings, without the password, to a file. An option can answer each "
@@ -153,7 +152,7 @@ class _Questions:
             if answer:
                 return answer
 
-    def choose(self, question: str, option: str, choices: "dict[str, str]", default: str) -> str:
+    def choose(self, question: str, option: str, choices: dict[str, str], default: str) -> str:
         """Ask for one of `choices`, which maps their names to explanations; return its name."""
         if self._takes_defaults:
             return default
@@ -338,7 +337,7 @@ class _FolderReader:
     ) -> None:
         self._mailbox = mailbox
         self._folder = folder_to_learn.folder
-        self._waiting = dict.fromkeys(folder_to_learn.uids)  # uids of messages that were not read yet
+        self._unread_uids = dict.fromkeys(folder_to_learn.uids)  # in order
         self._total = len(folder_to_learn.uids)
         self._line = Line(sys.stderr)
         self._sleep = sleep
@@ -347,21 +346,21 @@ class _FolderReader:
     def messages(self) -> Iterator[bytes]:
         """Yield each message that is still there and can be read, once."""
         attempt = 1
-        while self._waiting:
+        while self._unread_uids:
             try:
-                for uid, outcome in self._mailbox.read(self._folder, list(self._waiting)):
-                    self._waiting.pop(uid, None)
+                for uid, outcome in self._mailbox.read(self._folder, list(self._unread_uids)):
+                    self._unread_uids.pop(uid, None)
                     attempt = 1
                     if isinstance(outcome, MessageError):
                         self.failed += 1
                     else:
                         yield outcome
                     self._draw_progress()
-                self._waiting.clear()  # the remaining messages have been deleted
+                self._unread_uids.clear()  # the remaining messages have been deleted
             except MailboxError:
                 if attempt == _MAX_ATTEMPTS:
                     raise
-                self._sleep(2.0**attempt)
+                self._sleep(2.0**attempt)  # 2, 4, 8 seconds
                 attempt += 1
 
     def report(self, out: TextIO, actions: "Counter[str]") -> None:
@@ -378,7 +377,7 @@ class _FolderReader:
         now = time.monotonic()
         if not self._line.is_terminal or not self._line.is_due(now):
             return
-        done = self._total - len(self._waiting)
+        done = self._total - len(self._unread_uids)
         filled = _BAR_WIDTH * done // max(1, self._total)
         bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
         name = printable(self._folder.name)[:24]

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 
 _LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
-_LONGEST_REPLY_LINE = 4096
+_LONGEST_REPLY_LINE = 4096  # bytes; the limit of RFC 5321 is 512
 _MAX_REPLY_LINES = 100
 _END = b"\r\n.\r\n"
 _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
@@ -104,11 +104,12 @@ class CommandReader:
     def _read_content(self) -> Content | End | None:
         end = self._buffer.find(_END)
         if end >= 0:
-            data = self._take_content(end + 2)
+            data = self._take_content(end + 2)  # the line end before the dot is part of the message
             del self._buffer[: len(_END) - 2]
             self._is_content, self._n_skipped = False, 0
             self._has_end = bool(data)
             return Content(data) if data else End()
+        # The last bytes may be the beginning of _END.
         n_kept = next((n for n in (4, 3, 2, 1) if self._buffer.endswith(_END[:n])), 0)
         data = self._take_content(len(self._buffer) - n_kept)
         return Content(data) if data else None

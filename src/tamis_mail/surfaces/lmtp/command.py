@@ -14,7 +14,6 @@ _LISTEN = "127.0.0.1:2424"
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis serve lmtp`."""
     parser.description = (
         "Take mail by LMTP, as from Postfix, add the verdict to its header, and pass it on by LMTP, as to "
         "Dovecot. A recipient is accepted only after the next hop has accepted it. If the store cannot be "

@@ -54,9 +54,9 @@ class NextHopSession:
         session = cls(hop, *streams)
         try:
             _require_positive(await session.read_reply(), "its greeting")
-            verb = b"LHLO" if hop.protocol == "lmtp" else b"EHLO"
-            hello = await session.ask(b"%s %s" % (verb, name))
-            _require_positive(hello, "LHLO" if hop.protocol == "lmtp" else "EHLO")
+            verb = "LHLO" if hop.protocol == "lmtp" else "EHLO"
+            hello = await session.ask(b"%s %s" % (verb.encode(), name))
+            _require_positive(hello, verb)
         except BaseException:
             session.abort()
             raise

@@ -334,7 +334,7 @@ class _ClientSession:
             groups = await self._judge_for(transaction.recipients, message)
         except Exception as error:  # noqa: BLE001 (a defect of the filter must not keep mail back)
             self._note_fault(Fault(f"unexpected {type(error).__name__}"))
-            groups = [(list(range(len(transaction.recipients))), Fault(""))]
+            groups = [(list(range(len(transaction.recipients))), Fault(""))]  # no verdict is written
         for indices, judged in groups:
             await self._send(transaction, indices, self._mark(message, judged), message, answers)
         self._log_delivery(answers, len(message), len(groups))
@@ -541,12 +541,12 @@ class _ClientSession:
         return _LONE_DOT
 
     def _log_delivery(self, answers: "_Answers", size: int, n_transactions: int) -> None:
-        codes = [reply.code // 100 for reply in answers.replies.values()]
+        first_digits = [reply.code // 100 for reply in answers.replies.values()]
         self._service.log.write(
             "passed-on",
-            accepted=codes.count(2),
-            deferred=codes.count(4),
-            refused=codes.count(5),
+            accepted=first_digits.count(2),
+            deferred=first_digits.count(4),
+            refused=first_digits.count(5),
             bytes=size,
             transactions=n_transactions,
         )

@@ -13,7 +13,6 @@ from tamis_mail.watching import options as watching_options
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis watch maildir`."""
     parser.description = (
         "Watch a Maildir and its subfolders. New mail in the inbox is moved to Junk if it is spam, and what "
         "you move into and out of Junk is learned. Messages are renamed from one folder to another: they are "

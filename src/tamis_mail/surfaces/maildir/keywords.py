@@ -40,8 +40,10 @@ class KeywordFile:
         names = {}
         for line in lines:
             number, _, name = line.partition(" ")
-            if number.isascii() and number.isdigit() and int(number[:3]) < len(ascii_lowercase) and name:
-                names[ascii_lowercase[int(number[:3])]] = name
+            if number.isascii() and number.isdigit() and name:
+                index = int(number[:3])  # more digits are not needed: there are 26 letters
+                if index < len(ascii_lowercase):
+                    names[ascii_lowercase[index]] = name
         self._names, self._version = names, version
         return names
 

@@ -109,10 +109,10 @@ class MaildirMailbox:
             Folder(self._directories["/".join(parts)].name, role, revision=self._read_revision(paths[parts]))
             for parts, role in zip(paths, roles, strict=True)
         ]
-        has_role = {folder.role for folder in folders}
-        if Role.JUNK not in has_role:
+        present_roles = {folder.role for folder in folders}
+        if Role.JUNK not in present_roles:
             folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, paths))
-        if self._unsure and Role.UNSURE not in has_role:
+        if self._unsure and Role.UNSURE not in present_roles:
             folders.append(self._plan_folder(self._unsure, Role.UNSURE, paths))
         # The shortest name of a role gets the messages: Junk, not Junk/2026.
         return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
@@ -242,20 +242,20 @@ class MaildirMailbox:
         for name in entries:
             if name in _SUBFOLDERS or len(paths) >= _MAX_FOLDERS:
                 continue
-            below = f"{path}/{name}"
+            subfolder = f"{path}/{name}"
             if name.startswith("."):
-                if parts or not is_maildir(below):
+                if parts or not is_maildir(subfolder):
                     continue
-                names_below = names.split_folder_name(name)
+                subfolder_parts = names.split_folder_name(name)
             else:
-                names_below = (*parts, decode_utf7(name))
-            key = tuple(printable(part).replace("/", "\\/") for part in names_below)
+                subfolder_parts = (*parts, decode_utf7(name))
+            key = tuple(printable(part).replace("/", "\\/") for part in subfolder_parts)
             if not parts and len(key) == 1 and key[0].casefold() == "inbox":
                 key = ("INBOX",)
-            if key not in paths and is_maildir(below):
-                paths[key] = below
-            if not name.startswith(".") and len(names_below) < _MAX_DEPTH:
-                self._add_subfolders(below, names_below, paths)
+            if key not in paths and is_maildir(subfolder):
+                paths[key] = subfolder
+            if not name.startswith(".") and len(subfolder_parts) < _MAX_DEPTH:
+                self._add_subfolders(subfolder, subfolder_parts, paths)
 
     def _plan_folder(self, parts: tuple[str, ...], role: Role, paths: dict[tuple[str, ...], str]) -> Folder:
         """Return a folder that will be created by the first move to it, in the layout of the others."""
@@ -295,7 +295,7 @@ class MaildirMailbox:
         for name in ("cur", "new", KEYWORD_FILE):
             with suppress(FileNotFoundError):
                 try:
-                    times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (once per folder and pass)
+                    times.append(os.stat(f"{path}/{name}").st_mtime_ns)  # noqa: PTH116 (pathlib is slower)
                 except PermissionError:
                     return ""
         is_fresh = max(times, default=0) > (time.time() - _FRESH_SECONDS) * 1e9

@@ -79,7 +79,7 @@ class Notifications:
         except FileNotFoundError:  # a folder has just gone: the next pass does not list it
             self.close()
             time.sleep(_POLL_SECONDS / 10)
-        except (OSError, RuntimeError) as error:  # too many watches
+        except (OSError, RuntimeError) as error:  # inotify has too many watches
             self._fall_back_to_polling(str(error))
 
     def _fall_back_to_polling(self, reason: str) -> None:
@@ -90,4 +90,4 @@ class Notifications:
 
 def _is_wanted(_change: object, path: str) -> bool:
     """Whether a change concerns messages or folders, not other files."""
-    return not os.path.basename(path).startswith(_OTHER_FILES)  # noqa: PTH119 (once per change)
+    return not os.path.basename(path).startswith(_OTHER_FILES)  # noqa: PTH119 (pathlib is slower)

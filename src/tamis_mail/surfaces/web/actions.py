@@ -1,7 +1,7 @@
 """The actions of the user: mark, forget, allow, block, undo. They run in the writer thread.
 
-Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it. Only `judge_again`,
-which the script of the page asks for, too, runs in other threads as well, and returns verdicts.
+Each action returns an `Outcome`: a sentence, and the fields of the form that undoes it. `judge_again` returns
+verdicts instead; the script of the page also requests it, and it then runs in another thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,9 @@ from tamis_mail.surfaces.web.threads import Connections
 MAX_MESSAGES = 1000  # of one action
 _SOURCE = "web"
 _JUDGED_TOGETHER = 50  # maximum number of messages that are judged together
-_JUDGED_BYTES = 16 << 20  # a batch of more bytes is judged at once
+_JUDGED_BYTES = 16 << 20  # a batch of more bytes gets no more messages
+_HEAD_BYTES = 1 << 16  # bytes of a message in which its senders are searched
+_PAST_EVENTS = 1 << 62  # larger than the number of any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def read_ranges(text: str) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
     for part in text.split(",")[:MAX_MESSAGES]:
         first, _, last = part.partition("-")
+        # A number of 18 digits or more might not fit into SQLite's integers.
         if not all(word.isascii() and word.isdigit() and len(word) < 18 for word in (first, last or first)):
             raise ValueError(f"events are {text[:40]!r}, expected numbers, as in 3-5,9")
         ranges.append((int(first), int(last or first)))
@@ -220,7 +223,7 @@ def _find_senders(connections: Connections, digest: bytes) -> Sequence[str]:
     """Return the addresses of a message's senders, from its text or from its entry in the catalog."""
     try:
         raw = read_message(connections.catalog, digest)
-        return read_senders(canonical(raw[: 1 << 16])).addresses
+        return read_senders(canonical(raw[:_HEAD_BYTES])).addresses
     except CatalogError:
         row = connections.catalog.find(digest)
         return () if row is None else parse_addresses(row.sender)[0]
@@ -260,7 +263,7 @@ def _make_outcome(
         sentence += f" {_count_messages(len(unreadable))} could not be read: the mail was moved or deleted."
     digest_set = set(digests)
     try:
-        events = EventLog.of(connections.sieve.store.path_name).find_range(before + 1, 1 << 62)
+        events = EventLog.of(connections.sieve.store.path_name).find_range(before + 1, _PAST_EVENTS)
         numbers = sorted(event.number for event in events if event.is_learning and event.digest in digest_set)
     except LogError:
         numbers = []

@@ -29,6 +29,7 @@ from tamis_mail.verdict import Verdict
 _ROOT = "/api/v1"
 _MAX_EVIDENCE = 100  # pieces of evidence in an answer
 _MAX_EVENTS = 500  # events in an answer
+_MAX_EVENT = 1 << 53  # the largest number of an event; JavaScript has no larger exact integers
 # The types of bodies.
 _BYTES = "application/octet-stream"
 _MESSAGE = "message/rfc822"
@@ -80,7 +81,7 @@ _LISTED_MESSAGE = _object_schema(
     size=_INTEGER,
     verdict=_TEXT,
     probability=_nullable(_NUMBER),
-    stale=_BOOLEAN,
+    stale=_BOOLEAN,  # whether there is no verdict, or something was learned after it
     label=_TEXT,
 )
 _EVIDENCE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
@@ -90,7 +91,7 @@ _VERDICT = _object_schema(
     probability=_NUMBER,
     log_odds=_NUMBER,
     probabilities={"type": "object", "additionalProperties": _NUMBER},
-    listed=_nullable(_TEXT),
+    listed=_nullable(_TEXT),  # the entry of a list of senders that decided the verdict
     evidence=_list_schema(_EVIDENCE),
 )
 _RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))
@@ -115,7 +116,7 @@ _SIMILAR = _object_schema(
     digest=_DIGEST,
     label=_TEXT,
     similarity=_NUMBER,
-    listed=_BOOLEAN,
+    listed=_BOOLEAN,  # whether /messages has it
     subject=_TEXT,
     shared=_list_schema(_TEXT),
 )
@@ -215,10 +216,12 @@ async def _list_messages(context: Context, request: Request, values: Values) -> 
     may_be_missing=True,
 )
 async def _explain_message(context: Context, _: Request, values: Values) -> Any:
-    identity = bytes.fromhex(values["digest"])
+    message_digest = bytes.fromhex(values["digest"])
 
     def judge(connections: Connections) -> Any:
-        return _describe_verdict(identity, connections.sieve.sort(_read_listed(connections, identity)))
+        return _describe_verdict(
+            message_digest, connections.sieve.sort(_read_listed(connections, message_digest))
+        )
 
     return await context.threads.read(judge)
 
@@ -232,27 +235,29 @@ async def _explain_message(context: Context, _: Request, values: Values) -> Any:
     may_be_missing=True,
 )
 async def _read_similar(context: Context, _: Request, values: Values) -> Any:
-    identity = bytes.fromhex(values["digest"])
+    message_digest = bytes.fromhex(values["digest"])
 
     def read(connections: Connections) -> Any:
-        _read_listed(connections, identity)
-        return describe_similar(connections, identity)
+        _read_listed(connections, message_digest)
+        return describe_similar(connections, message_digest)
 
     return await context.threads.read(read)
 
 
-def _read_listed(connections: Connections, identity: bytes) -> bytes:
+def _read_listed(connections: Connections, message_digest: bytes) -> bytes:
     """Read a listed message, given its digest; raise HTTPException if it is not listed or cannot be read."""
     try:
-        return read_message(connections.catalog, identity)
+        return read_message(connections.catalog, message_digest)
     except CatalogError as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _describe_verdict(identity: bytes, verdict: Verdict) -> dict[str, Any]:
+def _describe_verdict(message_digest: bytes, verdict: Verdict) -> dict[str, Any]:
     evidence = [asdict(one) for one in verdict.evidence[:_MAX_EVIDENCE]]
     probabilities = dict(verdict.probabilities)
-    return _describe(verdict, _VERDICT, digest=identity.hex(), probabilities=probabilities, evidence=evidence)
+    return _describe(
+        verdict, _VERDICT, digest=message_digest.hex(), probabilities=probabilities, evidence=evidence
+    )
 
 
 @_operation(
@@ -337,12 +342,12 @@ async def _set_senders(context: Context, _: Request, values: Values) -> Any:
     "Verdicts and learning events, newest first",
     _list_schema(_EVENT),
     parameters={
-        "before": {"type": "integer", "minimum": 1, "maximum": 1 << 53},
+        "before": {"type": "integer", "minimum": 1, "maximum": _MAX_EVENT},
         "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_EVENTS},
     },
 )
 async def _list_events(context: Context, _: Request, values: Values) -> Any:
-    before, limit = values.get("before", 1 << 53), values.get("limit", 50)
+    before, limit = values.get("before", _MAX_EVENT), values.get("limit", 50)
 
     def read(connections: Connections) -> Any:
         log = EventLog.of(connections.sieve.store.path_name)

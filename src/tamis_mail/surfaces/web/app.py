@@ -34,7 +34,7 @@ def _make_base_routes(context: Context) -> list[BaseRoute]:
     """Return the routes that begin a session, and that read the progress of a job."""
 
     async def enter(request: Request) -> Response:
-        if request.method != "GET":  # a preview by HEAD must not consume the token
+        if request.method != "GET":  # a preview of the link sends HEAD, which must not use up the token
             raise HTTPException(405, "the address is opened by GET")
         session = context.security.enter(request.query_params.get("token", ""))
         if session is None:
@@ -73,9 +73,9 @@ def make_app(context: Context) -> Starlette:
     @asynccontextmanager
     async def manage_lifespan(_: Starlette) -> AsyncIterator[None]:
         await context.threads.write(lambda connections: None)  # creates the store, which readers need
-        watching = asyncio.create_task(imports.watch_folders(context))
+        watch_task = asyncio.create_task(imports.watch_folders(context))
         yield
-        watching.cancel()
+        watch_task.cancel()
         context.jobs.cancel_all()
         context.threads.close()
 

@@ -19,7 +19,6 @@ _ADDRESS = "127.0.0.1"
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Add the options of `tamis serve web`."""
     parser.description = (
         "Open a page in the browser that shows mail with verdicts and their reasons; a click corrects a "
         "verdict. The server listens on this machine only. The printed address has a token, which opens the "

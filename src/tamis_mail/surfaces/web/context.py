@@ -11,8 +11,6 @@ from tamis_mail.surfaces.web.threads import Threads
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The objects that every route uses."""
-
     store: Path
     security: Security
     threads: Threads
@@ -26,6 +24,5 @@ class Context:
 
 
 def make_context(store: Path, security: Security) -> Context:
-    """Make the context of a server for the store at a path."""
     threads = Threads(store)
     return Context(store, security, threads, Jobs(threads), Pages())

@@ -1,4 +1,4 @@
-"""The explanation of a verdict on the page: tinted text, a waterfall chart and counterfactuals.
+"""The explanation of a verdict on the page: tinted (coloured) text, a waterfall chart and counterfactuals.
 
 No function reads or writes files. The texts of the parts that are shown have bounded size.
 """
@@ -21,6 +21,7 @@ _TAGS = 20_000  # tags of a page of HTML that are interpreted
 _LEVELS = 5  # of tint for spam, and as many against it
 _MAX_REMOVED = 12  # tokens that are named as those without which the verdict would be different
 _CACHED_WORDS = 20_000  # words whose tint is cached
+_MIN_BAR = 0.3  # percent of the width of the chart, so that every bar is visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Tinter:
         prefix = f"{field}:" if field else ""
         spans: list[Span] = []
         pending = ""
-        for piece, is_word in _split_words(text):
+        for piece, is_word in _split_text(text):
             level = self._compute_tint(piece, prefix, contributions) if is_word else 0
             shown = mark_controls(piece, keep="\n\t")
             if level:
@@ -117,16 +118,17 @@ class Tinter:
         return self._cache[key]
 
 
-def _split_words(text: str) -> Iterator[tuple[str, bool]]:
+def _split_text(text: str) -> Iterator[tuple[str, bool]]:
     """Yield the words of a text and the pieces between them, each with whether it is a word."""
     start = 0
     is_word = False
     for index, character in enumerate(text):
-        belongs = character.isalnum() or character in "$!'’_" or "\u0300" <= character <= "\u036f"
-        if belongs != is_word:
+        # Words may have some punctuation, and combining accents (U+0300 to U+036F).
+        is_of_word = character.isalnum() or character in "$!'’_" or "\u0300" <= character <= "\u036f"
+        if is_of_word != is_word:
             if index > start:
                 yield text[start:index], is_word
-            start, is_word = index, belongs
+            start, is_word = index, is_of_word
     if start < len(text):
         yield text[start:], is_word
 
@@ -184,7 +186,7 @@ def list_steps(verdict: Verdict, evidence: Sequence[Evidence]) -> list[Step]:
             start,
             end,
             (min(start, end) - lowest) * scale,
-            max(0.3, abs(end - start) * scale),
+            max(_MIN_BAR, abs(end - start) * scale),
         )
         for title, start, end in bars
     ]
@@ -236,5 +238,5 @@ def _find_change(
 
 
 def _log_odds(probability: float) -> float:
-    bounded = min(max(probability, exp(-700)), 1 - 1e-16)
+    bounded = min(max(probability, exp(-700)), 1 - 1e-16)  # a threshold of 0 or 1 has finite log-odds, too
     return log(bounded / (1 - bounded))

@@ -36,16 +36,16 @@ from tamis_mail.verdict.rule import Rule, Weights
 Progress = Callable[[float], None]  # is called with the fraction that is done, from 0 to 1
 Values = dict[str, Any]
 
-_STUDIED = 1000  # maximum messages of cross-validation, which take about 2 seconds of one core
-_MAPPED = 1500  # maximum messages of the map
-_SEARCHED = 1000  # maximum messages of spam in which campaigns are searched
+_STUDY_MESSAGES = 1000  # maximum for cross-validation, which then takes about 2 seconds of one core
+_MAP_MESSAGES = 1500  # maximum for the map
+_CAMPAIGN_MESSAGES = 1000  # maximum of spam in which campaigns are searched
 _FOLDS = 5  # of cross-validation
 _MIN_MESSAGES = 6  # of either class, so that each fold has both
 _ROC_POINTS = 200  # maximum number of points of the ROC curve
 _FEW_DAYS = 7  # if there are fewer days with verdicts, the dates of messages may show more
 _CAMPAIGNS = 12  # maximum number of campaigns that are shown
 _EXAMPLES = 5  # messages of a campaign that are shown
-_READ = 2  # messages of a campaign that are read, to name its words
+_READ_EXAMPLES = 2  # messages of a campaign that are read, to name its words
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Figure:
 def _compute_study(connections: Connections, progress: Progress) -> Values:
     """Compute learning curve, ROC curve and calibration by cross-validation of the remembered messages."""
     store = connections.sieve.store
-    remembered = read_remembered(store, _STUDIED)
+    remembered = read_remembered(store, _STUDY_MESSAGES)
     shortage = _describe_shortage(remembered)
     if shortage:
         return {"shortage": shortage}
@@ -97,8 +97,8 @@ def _compute_trend(connections: Connections, _: Progress) -> Values:
 
     The messages of an imported mailbox are judged within a day, but their dates cover years.
     """
-    from tamis_mail.reporting.drift import compare_halves  # noqa: PLC0415 (see above)
-    from tamis_mail.reporting.trend import fit_trend  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.drift import compare_halves  # noqa: PLC0415 (loads SciPy)
+    from tamis_mail.reporting.trend import fit_trend  # noqa: PLC0415 (loads SciPy)
 
     by, days = "verdict", list_days(EventLog.of(connections.sieve.store.path_name).count_days())
     if len(days) < _FEW_DAYS:
@@ -123,10 +123,10 @@ def _compute_trend(connections: Connections, _: Progress) -> Values:
 
 def _compute_drift(connections: Connections, progress: Progress) -> Values:
     """Judge the mail of each period by the mail before it."""
-    from tamis_mail.reporting.drift import judge_periods  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.drift import judge_periods  # noqa: PLC0415 (loads SciPy)
 
     store = connections.sieve.store
-    remembered = read_remembered(store, _STUDIED)
+    remembered = read_remembered(store, _STUDY_MESSAGES)
     dates = mask_implausible(remembered.dates, time.time())
     periods = judge_periods(remembered.corpus, dates, Rule.read_prior(store), progress)
     return {
@@ -151,29 +151,31 @@ def _compute_drift(connections: Connections, progress: Progress) -> Values:
 
 def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
     """Find the campaigns among the remembered spam, with their words and example messages."""
-    from tamis_mail.reporting.campaigns import find_campaigns  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.campaigns import find_campaigns  # noqa: PLC0415 (loads SciPy)
 
     store = connections.sieve.store
-    remembered = read_remembered(store, 2 * _SEARCHED)
+    remembered = read_remembered(store, 2 * _CAMPAIGN_MESSAGES)
     corpus, dates = remembered.corpus, mask_implausible(remembered.dates, time.time())
-    campaigns = find_campaigns(corpus, _SEARCHED, progress)[:_CAMPAIGNS]
-    examples = [[corpus.digests[number] for number in one.members[:_EXAMPLES].tolist()] for one in campaigns]
+    campaigns = find_campaigns(corpus, _CAMPAIGN_MESSAGES, progress)[:_CAMPAIGNS]
+    examples = [
+        [corpus.digests[number] for number in campaign.members[:_EXAMPLES].tolist()] for campaign in campaigns
+    ]
     headings = _find_headings(connections, [digest for digests in examples for digest in digests])
     values = []
-    for one, digests in zip(campaigns, examples, strict=True):
-        dated = dates[one.members][np.isfinite(dates[one.members])]
+    for campaign, digests in zip(campaigns, examples, strict=True):
+        known_dates = dates[campaign.members][np.isfinite(dates[campaign.members])]
         values.append(
             {
-                "messages": len(one.members),
-                "cohesion": one.cohesion,
-                "first": float(dated.min()) if len(dated) else None,
-                "last": float(dated.max()) if len(dated) else None,
-                "words": _name_words(connections, digests, one.keys.tolist()),
+                "messages": len(campaign.members),
+                "cohesion": campaign.cohesion,
+                "first": float(known_dates.min()) if len(known_dates) else None,
+                "last": float(known_dates.max()) if len(known_dates) else None,
+                "words": _name_words(connections, digests, campaign.keys.tolist()),
                 "examples": [_name_message(digest, headings) for digest in digests],
             }
         )
     return {
-        "searched": min(int(corpus.is_spam.sum()), _SEARCHED),
+        "searched": min(int(corpus.is_spam.sum()), _CAMPAIGN_MESSAGES),
         "sample": _describe_sample(remembered),
         "campaigns": values,
     }
@@ -181,10 +183,10 @@ def _compute_campaigns(connections: Connections, progress: Progress) -> Values:
 
 def _compute_map(connections: Connections, _: Progress) -> Values:
     """Place the remembered messages in a plane; `shares` are the parts of the variance along its axes."""
-    from tamis_mail.reporting.mailbox_map import compute_map  # noqa: PLC0415 (see above)
+    from tamis_mail.reporting.mailbox_map import compute_map  # noqa: PLC0415 (loads SciPy)
 
     store = connections.sieve.store
-    remembered = read_remembered(store, _MAPPED)
+    remembered = read_remembered(store, _MAP_MESSAGES)
     corpus = remembered.corpus
     mailbox_map = compute_map(corpus)
     if mailbox_map is None:
@@ -207,7 +209,7 @@ def compute_thresholds(connections: Connections, lost: float, passed: float, pro
     The remembered messages are judged by cross-validation, and each part tests the choice of the others.
     """
     store = connections.sieve.store
-    remembered = read_remembered(store, _STUDIED)
+    remembered = read_remembered(store, _STUDY_MESSAGES)
     shortage = _describe_shortage(remembered)
     if shortage:
         return {"shortage": shortage}
@@ -260,7 +262,7 @@ def _name_words(connections: Connections, digests: Sequence[bytes], keys: Sequen
     """Return the names of those features that one of the messages has; a store has only their numbers."""
     version = connections.sieve.store.token_version()
     names: dict[int, str] = {}
-    for digest in digests[:_READ]:
+    for digest in digests[:_READ_EXAMPLES]:
         with suppress(CatalogError):
             raw = read_message(connections.catalog, digest)
             names |= features.name_features(tokens.read(parse(canonical(raw)), version))

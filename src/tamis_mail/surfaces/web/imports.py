@@ -1,6 +1,6 @@
-"""List and judge the messages of mailboxes that were dropped on the page, and of watched folders.
+"""List and judge the messages of mailboxes that were dragged onto the page, and of watched folders.
 
-A dropped mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
+Such a mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def receive_import(context: Context, request: Request, name: str, label: s
     """
     if label not in _LABELS:
         raise HTTPException(400, f"label is {label[:40]!r}, expected spam, ham or nothing")
-    shown = mark_controls(name)[:100] or "mailbox"
+    title = mark_controls(name)[:100] or "mailbox"
     folder = context.imports
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{secrets.token_hex(8)}.mail"
@@ -51,28 +51,28 @@ async def receive_import(context: Context, request: Request, name: str, label: s
                 await asyncio.to_thread(file.write, block)
             size = file.tell()
         if not size:
-            raise HTTPException(400, f"{shown} is empty, expected a message or an mbox")
+            raise HTTPException(400, f"{title} is empty, expected a message or an mbox")
     except BaseException:
         path.unlink(missing_ok=True)
         raise
-    job = context.jobs.add(f"Import of {shown}")
+    job = context.jobs.add(f"Import of {title}")
     job.total = size
 
-    def work(connections: Connections, running: Job) -> None:
+    def work(connections: Connections, job: Job) -> None:
         try:
             unpacked = _unpack(path, context.security.limits.upload)
-            source = connections.catalog.add_source(str(unpacked), name=shown, is_import=True)
+            source = connections.catalog.add_source(str(unpacked), name=title, is_import=True)
             try:
-                n_messages = _read_source(context, connections, running, source, str(unpacked), label)
+                n_messages = _read_source(context, connections, job, source, str(unpacked), label)
             except SourceError:
                 connections.catalog.remove_source(source)
                 raise
         except SourceError as error:
             path.unlink(missing_ok=True)
-            raise SourceError(str(error).replace(str(path), shown)) from None
-        running.remark = f"{n_messages:,} {'message' if n_messages == 1 else 'messages'} in {shown}."
+            raise SourceError(str(error).replace(str(path), title)) from None
+        job.remark = f"{n_messages:,} {'message' if n_messages == 1 else 'messages'} in {title}."
         if label:
-            judge_all(connections, running)
+            judge_all(connections, job)
 
     context.jobs.start(job, work)
     return job
@@ -192,8 +192,6 @@ def add_folders(catalog: Catalog, paths: Iterable[str]) -> None:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of imports."""
-
     async def receive(request: Request) -> Response:
         parameters = request.query_params
         job = await receive_import(context, request, parameters.get("name", ""), parameters.get("label", ""))

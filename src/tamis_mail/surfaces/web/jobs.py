@@ -39,8 +39,6 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a server."""
-
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._jobs: OrderedDict[str, Job] = OrderedDict()
@@ -55,7 +53,6 @@ class Jobs:
         return job
 
     def find(self, key: str) -> Job | None:
-        """Return the job with a key, or None."""
         return self._jobs.get(key)
 
     def start(self, job: Job, work: Callable[[Connections, Job], None]) -> "Future[None]":

@@ -33,8 +33,6 @@ class _Page:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the journal."""
-
     async def show(request: Request) -> Response:
         before = _read_number(request.query_params.get("before"))
         page = await context.threads.read(lambda connections: _read_page(connections, before))
@@ -70,6 +68,6 @@ def _read_page(connections: Connections, before: int | None) -> _Page:
 def _read_number(text: str | None) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 18):
+    if not (text.isascii() and text.isdigit() and len(text) < 18):  # SQLite has integers of 64 bits
         raise HTTPException(400, f"before is {text[:40]!r}, expected the number of an event")
     return int(text)

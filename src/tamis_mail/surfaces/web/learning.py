@@ -18,7 +18,6 @@ from tamis_mail.surfaces.web.threads import Connections
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the learning view."""
     analysis = Analysis(context.threads, context.jobs)
 
     async def show(request: Request) -> Response:

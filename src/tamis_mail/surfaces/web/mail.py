@@ -38,8 +38,9 @@ _JUDGE_SECONDS = 10.0  # after this time, the answer has only the verdicts that 
 PAGE_MESSAGES = 50  # messages of a page
 _DIGEST_DIGITS = 32
 _STRONGEST = 12  # pieces of evidence for spam, and as many against it, that are shown
-_FIELDS = 40  # header fields that are shown
+_FIELDS = 40  # header fields that are shown, besides the first ones
 _FIELD_TEXT = 500  # characters of a header field that are shown
+_HISTORY = 10  # events of a message that are shown
 # The choices of the mail view: value in the address → text.
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
@@ -136,9 +137,9 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
         raw = read_message(connections.catalog, digest)
     except CatalogError as error:
         return values | {"fault": str(error)}
-    plain = canonical(raw)
-    message = parse(plain)
-    verdict = connections.sieve.sort(plain)
+    canonical_bytes = canonical(raw)
+    message = parse(canonical_bytes)
+    verdict = connections.sieve.sort(canonical_bytes)
     connections.catalog.note_verdicts([(digest, verdict.label, verdict.probability)])
     evidence = verdict.evidence
     rule = Rule.of(connections.sieve.store)
@@ -148,7 +149,7 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
         for wanted in _FIRST_FIELDS
         for name, value in message.headers
         if name == wanted
-    ][: 2 * len(_FIRST_FIELDS)]
+    ][: 2 * len(_FIRST_FIELDS)]  # a name may be repeated, but only so many are shown
     others = [(name, value[:_FIELD_TEXT]) for name, value in message.headers if name not in _FIRST_FIELDS]
     return values | {
         "verdict": verdict,
@@ -171,7 +172,7 @@ def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any
 
 def _find_history(connections: Connections, digest: bytes) -> Sequence[Any]:
     log = EventLog.of(connections.sieve.store.path_name)
-    return log.find_history(digest)[-10:][::-1] if log.exists() else []
+    return log.find_history(digest)[-_HISTORY:][::-1] if log.exists() else []
 
 
 def describe_similar(connections: Connections, digest: bytes) -> list[dict[str, Any]]:
@@ -238,17 +239,15 @@ def choose_action(name: str, digests: Sequence[bytes]) -> Callable[[Connections]
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the mail view and of the message view."""
-
     async def show_mail(request: Request) -> Response:
         parameters = request.query_params
         values = await context.threads.read(lambda connections: _read_mail_view(connections, parameters))
-        kept = {
+        present = {
             name: parameters[name]
             for name in ("text", "verdict", "label", "source", "order")
             if parameters.get(name)
         }
-        values["with_parameters"] = lambda **changed: "/?" + urlencode(kept | changed)
+        values["with_parameters"] = lambda **changed: "/?" + urlencode(present | changed)
         return context.pages.render(request, "mail.html", values)
 
     async def show_message(request: Request) -> Response:
@@ -266,7 +265,7 @@ def routes(context: Context) -> list[BaseRoute]:
         form = await request.form()
         digests = _read_digests(form)
         name = str(form.get("action", ""))
-        if one := form.get("one"):  # a button of one row: the action and the digest
+        if one := form.get("one"):  # a button of one row: the action, a colon and the digest
             name, _, text = str(one).partition(":")
             digests = [read_digest(text)]
         action = choose_action(name, digests)

@@ -26,7 +26,7 @@ from tamis_mail.surfaces.web.context import Context
 _MAX_REQUESTS = 8  # at a time; a page has at most two: one that is computed, and its successor
 T = TypeVar("T")
 
-# The rows of the table of lecture topics (docs) that a room demonstrates, and the expected results.
+# The rows of the table in docs/reference/lectures.md that rooms demonstrate, and the expected results.
 ROWS: Mapping[str, str] = {
     "A12": "Generative against discriminative: naive Bayes and logistic regression on growing samples.",
     "B1": "A coin by maximum likelihood: 55 heads and 45 tails give 0.55.",
@@ -166,7 +166,6 @@ class _Worker:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the model room."""
     worker = _Worker()
 
     async def list_rooms(request: Request) -> Response:

@@ -15,10 +15,10 @@ def find_fault(value: Any, schema: Schema, name: str = "the body") -> str | None
     ... )
     'limit is 0, expected at least 1'
     """
-    kinds = schema.get("type", ())
-    kinds = (kinds,) if isinstance(kinds, str) else kinds
-    if kinds and not any(_IS_KIND[kind](value) for kind in kinds):
-        return f"{name} is {_quote(value)}, expected {' or '.join(map(str, kinds))}"
+    types = schema.get("type", ())
+    types = (types,) if isinstance(types, str) else types
+    if types and not any(_IS_TYPE[one](value) for one in types):
+        return f"{name} is {_quote(value)}, expected {' or '.join(map(str, types))}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{name} is {_quote(value)}, expected one of {', '.join(map(str, schema['enum']))}"
     if isinstance(value, str):
@@ -84,7 +84,7 @@ def _quote(value: object) -> str:
     return f"{value!r:.40}"
 
 
-_IS_KIND: dict[str, Callable[[Any], bool]] = {
+_IS_TYPE: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),

@@ -62,8 +62,6 @@ class TooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a request."""
-
     body: int = 1 << 20  # bytes of a form or of JSON
     message: int = 64 << 20  # bytes of one message that is sent to the API
     upload: int = 4 << 30  # bytes of a mailbox, packed or not
@@ -121,11 +119,9 @@ class Security:
         return session
 
     def set_cookie(self, response: Response, session: Session) -> None:
-        """Set the cookie with the key of the session."""
         response.set_cookie(self.cookie, session.key, path="/", httponly=True, samesite="strict")
 
     def is_own_host(self, host: str) -> bool:
-        """Whether a Host header names this server."""
         return host.lower() in self._hosts
 
     def find_session(self, headers: Headers) -> Session | None:
@@ -134,7 +130,6 @@ class Security:
         return self._sessions.get(key)
 
     def has_api_token(self, headers: Headers) -> bool:
-        """Whether a request has the token of the API."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         return (
             self._api_token is not None
@@ -155,7 +150,6 @@ class Guard:
         self._security = security
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -164,8 +158,8 @@ class Guard:
         sender = _ResponseSender(send, is_static=scope["path"].startswith(_STATIC_PATH))
         response: Response | None
         try:
-            async with asyncio.timeout(self._find_time_limit(scope)) as limit:
-                sender.limit = limit
+            async with asyncio.timeout(self._find_time_limit(scope)) as timeout:
+                sender.timeout = timeout
                 response, receive = await self._check(scope, receive)
                 if response is None:
                     await self._app(scope, receive, sender.send)
@@ -174,12 +168,12 @@ class Guard:
             response = _refuse(scope, 413, str(error))
         except TimeoutError:
             response = _refuse(scope, 503, "the request took too long: try again")
-        except Exception:  # noqa: BLE001 (an error of the program gets the headers, too)
+        except Exception:  # noqa: BLE001 (the answer to an error of the program has the headers, too)
             traceback.print_exc(file=sys.stderr)
             reason = "the program has failed: the terminal in which tamis serve web runs shows the error"
             response = _refuse(scope, 500, reason)
         if not sender.has_begun:
-            sender.limit = None
+            sender.timeout = None
             await response(scope, receive, sender.send)
 
     def _find_time_limit(self, scope: Scope) -> float | None:
@@ -192,9 +186,8 @@ class Guard:
         headers = Headers(scope=scope)
         security = self._security
         if len(headers.getlist("host")) != 1 or not security.is_own_host(headers["host"]):
-            return _refuse(
-                scope, 421, "this name is not served here: see tamis serve web --host-name"
-            ), receive
+            reason = "this name is not served here: see tamis serve web --host-name"
+            return _refuse(scope, 421, reason), receive  # Misdirected Request
         receive = self._limit_body(scope, receive, headers)
         scope["session"] = session = security.find_session(headers)
         is_open = scope["path"] in _OPEN_PATHS or scope["path"].startswith(_STATIC_PATH)
@@ -231,18 +224,18 @@ class Guard:
         if length.isascii() and length.isdigit() and int(length) > largest:
             raise TooLargeError(sentence)
         size = 0
+        is_complete = False
 
         async def receive_bounded() -> Message:
-            nonlocal size
-            if size < 0:  # the whole body was read: wait for the end of the connection without a limit
+            nonlocal size, is_complete
+            if is_complete:  # wait for the end of the connection without a limit
                 return await receive()
             async with asyncio.timeout(limits.idle_seconds):
                 message = await receive()
             size += len(message.get("body", b""))
             if size > largest:
                 raise TooLargeError(sentence)
-            if not message.get("more_body", False):
-                size = -1
+            is_complete = not message.get("more_body", False)
             return message
 
         return receive_bounded
@@ -255,13 +248,13 @@ class _ResponseSender:
         self._send = send
         self._headers = _HEADERS | _STATIC_HEADERS if is_static else _HEADERS
         self.has_begun = False
-        self.limit: asyncio.Timeout | None = None
+        self.timeout: asyncio.Timeout | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.has_begun = True
-            if self.limit is not None:
-                self.limit.reschedule(None)  # a large download over a slow line
+            if self.timeout is not None:
+                self.timeout.reschedule(None)  # a large download over a slow line takes longer
             headers = MutableHeaders(scope=message)
             for name, value in self._headers.items():
                 headers[name] = value
@@ -283,7 +276,6 @@ def _comes_from_own_page(headers: Headers) -> bool:
 
 
 async def _read_all(receive: Receive) -> bytes:
-    """Return the body of a request."""
     parts: list[bytes] = []
     while True:
         message = await receive()

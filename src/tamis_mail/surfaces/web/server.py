@@ -31,7 +31,7 @@ def serve(
     api_token: str | None = None,
 ) -> None:
     """Serve the page of a store until a signal comes; call `announce` with its address when it is ready."""
-    with closing(Sieve.open(store)), closing(Catalog.of(store)) as catalog:  # both are created
+    with closing(Sieve.open(store)), closing(Catalog.of(store)) as catalog:  # creates both files
         add_folders(catalog, mail)
     port = listener.getsockname()[1]
     security = Security(port, host_names=host_names, api_token=api_token)

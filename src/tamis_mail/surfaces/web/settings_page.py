@@ -65,7 +65,6 @@ class _Settings:
 
 
 def routes(context: Context) -> list[BaseRoute]:
-    """Return the routes of the settings view."""
     analysis = Analysis(context.threads, context.jobs)
 
     async def show(request: Request) -> Response:
@@ -119,7 +118,7 @@ def routes(context: Context) -> list[BaseRoute]:
         if kind not in _DOWNLOADS:
             raise HTTPException(404, f"there is no download of this name, expected {' or '.join(_DOWNLOADS)}")
         write, ending = _DOWNLOADS[kind]
-        # In the writer thread, because SQLite cannot write a copy (VACUUM INTO) by a read-only connection.
+        # The writer thread does it, because SQLite cannot copy (VACUUM INTO) by a read-only connection.
         file = await context.threads.write(lambda connections: _write_unnamed(connections, write))
         name = f"tamis-{kind}-{time.strftime('%Y-%m-%d')}{ending}"
         headers = {
@@ -128,7 +127,7 @@ def routes(context: Context) -> list[BaseRoute]:
         }
         return StreamingResponse(_read_blocks(file), 200, headers, "application/octet-stream")
 
-    posts = {
+    handlers = {
         "thresholds": make_route(_set_thresholds),
         "senders": make_route(_set_senders),
         "senders/remove": make_route(_remove_sender),
@@ -140,7 +139,7 @@ def routes(context: Context) -> list[BaseRoute]:
         Route("/settings", show),
         Route("/settings/suggestion", suggest),
         Route("/settings/download/{kind}", download),
-        *(Route(f"/settings/{name}", run, methods=["POST"]) for name, run in posts.items()),
+        *(Route(f"/settings/{name}", run, methods=["POST"]) for name, run in handlers.items()),
     ]
 
 

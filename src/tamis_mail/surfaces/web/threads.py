@@ -38,7 +38,7 @@ class Threads:
     def __init__(self, store: Path, *, readers: int = 2) -> None:
         self._store = store
         self._lock = threading.Lock()
-        # By executor, each of which has one thread: the identity of the store, and its connections.
+        # By executor, each of which has one thread: device and inode of the store, and the connections.
         self._connections: dict[ThreadPoolExecutor, tuple[tuple[int, int] | None, Connections]] = {}
         self._writer = ThreadPoolExecutor(1, "writer")
         self._readers = [ThreadPoolExecutor(1, f"reader-{number}") for number in range(readers)]
@@ -52,7 +52,6 @@ class Threads:
         return await asyncio.wrap_future(self.submit_reading(work))
 
     async def write(self, work: Callable[[Connections], T]) -> T:
-        """Run work in the writer thread."""
         return await asyncio.wrap_future(self.submit_writing(work))
 
     def submit_reading(self, work: Callable[[Connections], T]) -> "Future[T]":
@@ -63,7 +62,6 @@ class Threads:
         return executor.submit(self._run, executor, work, readonly=True)
 
     def submit_writing(self, work: Callable[[Connections], T]) -> "Future[T]":
-        """Start work in the writer thread."""
         return self._writer.submit(self._run, self._writer, work, readonly=False)
 
     def submit_analysis(self, work: Callable[[Connections], T]) -> "Future[T]":
@@ -85,8 +83,8 @@ class Threads:
         """Run work with the connections of a thread; a store that was replaced is opened again."""
         if self._is_closing:
             raise RuntimeError("the server is stopping")
-        identity, connections = self._connections.get(executor, (None, None))
-        if connections is None or identity != self._identify_store():
+        file_identity, connections = self._connections.get(executor, (None, None))
+        if connections is None or file_identity != self._identify_store():
             self._close_connections(executor)
             sieve = Sieve.open(self._store, create=not readonly, readonly=readonly)
             connections = Connections(sieve, Catalog.of(self._store))
@@ -101,6 +99,7 @@ class Threads:
                 connections.close()
 
     def _identify_store(self) -> tuple[int, int] | None:
+        """Return device and inode of the file of the store; None if there is no file."""
         try:
             status = self._store.stat()
         except FileNotFoundError:

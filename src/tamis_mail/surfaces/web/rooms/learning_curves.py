@@ -39,7 +39,7 @@ def compute(fields: Fields) -> dict[str, object]:
         raise FieldError(f"got {independent + together} words, expected 1 to {MAX_WORDS}")
 
     def draw(count: int, *stream: int) -> tuple[Array, NDArray[np.int64]]:
-        rng = np.random.default_rng([seed, *stream])
+        rng = np.random.default_rng([seed, *stream])  # a stream of random numbers of its own
         return draw_messages(rng, count, independent, together, agreement)
 
     new_rows, new_labels = draw(_NEW_MESSAGES, 0)
@@ -94,9 +94,9 @@ def find_crossing(first: Array, second: Array) -> float | None:
     last = int(np.flatnonzero(difference >= 0)[-1]) if (difference >= 0).any() else -1
     if last < 0:
         return float(SIZES[0])
-    share = difference[last] / (difference[last] - difference[last + 1])
+    fraction = difference[last] / (difference[last] - difference[last + 1])
     low, high = np.log(SIZES[last]), np.log(SIZES[last + 1])
-    return float(np.exp(low + share * (high - low)))
+    return float(np.exp(low + fraction * (high - low)))
 
 
 def _write_sentences(means: Array, crossing: float | None) -> list[str]:

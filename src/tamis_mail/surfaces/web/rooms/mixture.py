@@ -34,7 +34,7 @@ _BLOCK = "points"  # name of the model's only block
 # deviation of a quarter of a unit.
 _PRIOR = NormalInverseWishart(np.array([5.0, 5.0]), 0.01, 4.0, 0.5 * np.eye(2))
 _ALPHA = 0.01  # pseudo-points of each component, because a weight of 0 would stay 0 at every step
-_ALONG = np.linspace(-0.5, 1.5, 41)  # fractions of the next step for which objective and bound are drawn
+_FRACTIONS = np.linspace(-0.5, 1.5, 41)  # fractions of the next step for which objective and bound are drawn
 _CONVERGED = 1e-3  # if the next step raises the objective by less, the steps have converged
 
 
@@ -94,7 +94,7 @@ def compute(fields: Fields) -> dict[str, object]:
     bounds = [data.compute_bound(mixtures[t + 1], mixtures[t]) for t in range(step + 1)]
     mixture, converged = mixtures[step], objectives[step + 1] - objectives[step] < _CONVERGED
     density = _get_density(mixture)
-    between = [_interpolate(mixture, mixtures[step + 1], s) for s in _ALONG]
+    between = [_interpolate(mixture, mixtures[step + 1], fraction) for fraction in _FRACTIONS]
     return {
         "step": step,
         "converged": converged,
@@ -109,7 +109,7 @@ def compute(fields: Fields) -> dict[str, object]:
         "objectives": objectives[: step + 1],
         "bounds": bounds[:step],  # of each step that was made, at the parameters that it has reached
         "next": {
-            "along": _ALONG,
+            "along": _FRACTIONS,
             "objective": [data.compute_objective(theta) for theta in between],
             "bound": [data.compute_bound(theta, mixture) for theta in between],
             "reached": objectives[step + 1],
@@ -139,18 +139,18 @@ def _compute_responsibilities(mixture: Posterior, rows: LabelledRows) -> Array:
     return np.asarray(r / r.sum(axis=1, keepdims=True))
 
 
-def _interpolate(start: Posterior, end: Posterior, s: float) -> Posterior:
-    """Return the mixture at the fraction s from start to end; s below 0 and above 1 extrapolates.
+def _interpolate(start: Posterior, end: Posterior, fraction: float) -> Posterior:
+    """Return the mixture at a fraction of the way from start to end; below 0 and above 1 it extrapolates.
 
     Means move on straight lines, and weights and covariances by their logarithms, so that they stay valid.
     """
     first, last = _get_density(start), _get_density(end)
-    log_weights = (1.0 - s) * start.log_prior + s * end.log_prior
+    log_weights = (1.0 - fraction) * start.log_prior + fraction * end.log_prior
     log_weights = log_weights - np.log(np.exp(log_weights - log_weights.max()).sum()) - log_weights.max()
-    means = (1.0 - s) * first.mean + s * last.mean
+    means = (1.0 - fraction) * first.mean + fraction * last.mean
     covariances = np.stack(
         [
-            _apply_to_spectrum(np.exp, (1.0 - s) * _log_matrix(a) + s * _log_matrix(b))
+            _apply_to_spectrum(np.exp, (1.0 - fraction) * _log_matrix(a) + fraction * _log_matrix(b))
             for a, b in zip(first.covariance, last.covariance, strict=True)
         ]
     )

@@ -18,7 +18,7 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 MAX_ROWS = 12  # users, and items
 MAX_SWEEPS = 50
 LOWEST, HIGHEST = 1.0, 5.0  # ratings, in stars
-_COUNTS = 12  # numbers of known entries for which the error is measured, at most
+_COUNTS = 12  # maximum number of the counts of known entries for which the error is measured
 _OFFSET_RIDGE = 3.0  # the default of `MatrixFactorization`
 
 
@@ -64,16 +64,16 @@ def compute(fields: Fields) -> dict[str, object]:
         return [solver.evaluate(ratings, begin), *islice(run_sweeps(solver, ratings, start), step)]
 
     path = make_sweeps(len(known))
-    errors = [_measure_error(made_sweep.factors, hidden) for made_sweep in path]
+    errors = [_measure_error(sweep.factors, hidden) for sweep in path]
     counts = np.unique(np.linspace(1, len(known), _COUNTS).round().astype(np.int64)).tolist()
     return {
         "step": step,
         "predicted": predict_table(path[-1].factors),
-        "known_errors": [made_sweep.rmse for made_sweep in path],
+        "known_errors": [sweep.rmse for sweep in path],
         "hidden_errors": errors,
         "known_counts": counts,
         "errors_by_count": [_measure_error(make_sweeps(count)[-1].factors, hidden) for count in counts],
-        "objectives": [made_sweep.objective for made_sweep in path],
+        "objectives": [sweep.objective for sweep in path],
         "text": _write_sentences(len(known), len(hidden), path[-1].rmse, errors),
     }
 
@@ -86,7 +86,7 @@ def predict_table(factors: Factors) -> Array:
 
 
 def _measure_error(factors: Factors, hidden: Array) -> float | None:
-    """Return the RMSE of the hidden entries; None if there are none."""
+    """Return the root mean squared error on the hidden entries; None if there are none."""
     if not len(hidden):
         return None
     user, item = hidden[:, :2].astype(np.int64).T

@@ -42,6 +42,6 @@ def trace_zeros(values: Array, x: Array, y: Array) -> Array:
     ends = []
     for other in (1, 2):
         far = triangles[rows, (alone + other) % 3]
-        share = tip[:, 2] / (tip[:, 2] - far[:, 2])
-        ends.append(tip[:, :2] + share[:, None] * (far[:, :2] - tip[:, :2]))
+        fraction = tip[:, 2] / (tip[:, 2] - far[:, 2])
+        ends.append(tip[:, :2] + fraction[:, None] * (far[:, :2] - tip[:, :2]))
     return np.stack(ends, axis=1)

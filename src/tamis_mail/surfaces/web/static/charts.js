@@ -16,9 +16,9 @@
 // href. Every chart has a description and a table of its numbers, for readers who do not see it. Texts are inserted
 // as text, never as markup.
 
-import { element } from "./request.js";
+import { findTicks } from "./plane.js";
+import { element, makeSvg } from "./request.js";
 
-const NAMESPACE = "http://www.w3.org/2000/svg";
 const HEIGHT = 320; // pixels, as all lengths here
 const TOP = 26; // margins: this one has the title of the vertical axis
 const BOTTOM = 46; // has the labels and the title of the horizontal axis
@@ -27,17 +27,6 @@ const POINTER_DISTANCE = 28; // pixels from the pointer within which a point is 
 const DAY = 86400000; // milliseconds
 
 let chartCount = 0;
-
-function makeSvg(name, attributes = {}, ...children) {
-  const made = document.createElementNS(NAMESPACE, name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null) {
-      made.setAttribute(key, value);
-    }
-  }
-  made.append(...children);
-  return made;
-}
 
 /** Format a number with few digits. */
 export function formatNumber(value, digits = 3) {
@@ -56,18 +45,6 @@ export function formatShare(value, digits = 1) {
 export function formatDay(day) {
   const date = new Date(day * DAY);
   return Number.isNaN(date.getTime()) ? "–" : date.toISOString().slice(0, 10);
-}
-
-/** Return multiples of 1, 2 or 5 times a power of ten between two numbers, and the digits after their points. */
-function listRoundSteps(low, high, count) {
-  const rough = (high - low) / count || 1;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
-  const values = [];
-  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) {
-    values.push(number * step + 0); // never -0
-  }
-  return { values, digits: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 }
 
 /** Return the ticks of an axis, about `count` of them: pairs of a value and its label. */
@@ -95,7 +72,8 @@ function listTicks(axis, count) {
     }
     return ticks;
   }
-  const { values, digits } = listRoundSteps(axis.low, axis.high, count);
+  const values = findTicks(axis.low, axis.high, count);
+  const digits = Math.max(0, ...values.map((value) => String(value).split(".")[1]?.length ?? 0)); // after the point
   const format = axis.format ?? ((value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   return values.map((value) => [value, format(value)]);
 }
@@ -109,7 +87,8 @@ function makeScale(axis, start, stop) {
   const transform = axis.kind === "log" ? (value) => Math.log10(Math.max(value, axis.low)) : (value) => value;
   const low = transform(axis.low);
   const span = transform(axis.high) - low || 1;
-  return (value) => start + ((stop - start) * (Math.min(Math.max(transform(value), Math.min(low, low + span)), Math.max(low, low + span)) - low)) / span;
+  const clip = (value) => Math.min(Math.max(value, low), low + span);
+  return (value) => start + ((stop - start) * (clip(transform(value)) - low)) / span;
 }
 
 function drawSymbol(symbol, x, y, size, attributes) {
@@ -173,7 +152,7 @@ function drawAxes(chart, x, y, box, labels) {
   let end = -Infinity;
   for (const [value, label] of labels.x) {
     const at = x(value);
-    const half = 4 * label.length;
+    const half = 4 * label.length; // about half its width
     group.append(makeSvg("path", { class: "tick", d: `M${at},${bottom}v5` }));
     if (at - half > end + 6) {
       const centre = Math.min(Math.max(at, half), box.width - half);
@@ -196,7 +175,7 @@ function drawAxes(chart, x, y, box, labels) {
 function drawPlot(chart, width, identifier) {
   const labels = { x: listTicks(chart.x, Math.max(2, Math.floor(width / 110))), y: listTicks(chart.y, 5) };
   const widest = Math.max(0, ...labels.y.map(([, label]) => label.length));
-  const box = { width, left: Math.min(14 + 7.2 * widest, width * 0.45) };
+  const box = { width, left: Math.min(14 + 7.2 * widest, width * 0.45) }; // a character is about 7.2 wide
   const x = makeScale(chart.x, box.left, width - RIGHT);
   const y = chart.y.kind === "names" ? makeScale(chart.y, TOP, HEIGHT - BOTTOM) : makeScale(chart.y, HEIGHT - BOTTOM, TOP);
   const picture = makeSvg(

@@ -2,29 +2,31 @@
 
 import { element, get } from "./request.js";
 
-const POLL_MILLISECONDS = 250; // between two requests for the progress of a job
+const POLL_MILLISECONDS = 200; // between two requests for the progress of a job
 
-function pause(milliseconds) {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
+/** Wait until a job has finished, and return its last state; `show` is called with each state before. */
+export async function finishJob(job, show) {
+  while (!job.finished) {
+    show(job);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MILLISECONDS));
+    job = await get(`/jobs/${job.key}`);
+  }
+  if (job.fault) {
+    throw new Error(job.fault);
+  }
+  return job;
 }
 
 /** Get values from an address; while they are computed, show the progress in the element `place`. */
 export async function fetchComputed(address, place) {
   let values = await get(address);
   while (values.job) {
-    let { job } = values;
-    const bar = element("progress", { max: job.total || 1, value: job.done, "aria-label": job.title });
+    const { job } = values;
+    const bar = element("progress", { max: job.total || 1, "aria-label": job.title });
     place.replaceChildren(element("p", { class: "quiet" }, `${job.title} …`), bar);
-    while (!job.finished) {
-      await pause(POLL_MILLISECONDS);
-      job = await get(`/jobs/${job.key}`);
-      bar.value = job.done;
-    }
-    if (job.fault) {
-      throw new Error(job.fault);
-    }
+    await finishJob(job, ({ done }) => {
+      bar.value = done;
+    });
     values = await get(address);
   }
   return values;

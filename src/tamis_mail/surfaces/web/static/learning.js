@@ -4,15 +4,23 @@ import { drawChart, formatDay, formatNumber, formatShare } from "./charts.js";
 import { fetchComputed } from "./computed.js";
 import { element } from "./request.js";
 
-const SYMBOLS = ["circle", "square", "triangle", "circle", "square"];
-const TONES = ["main", "second", "spam", "ham", "unsure"];
+const SYMBOLS = ["circle", "square", "triangle", "circle", "square"]; // one per view
+const TONES = ["main", "second", "spam", "ham", "unsure"]; // one per view
 const DAY_SECONDS = 86400;
-const TABLE_ROWS = 200;
+const TABLE_ROWS = 200; // maximum rows of a table
 
 function addFigure(parent, isBroad = false) {
   const figure = element("figure", { class: isBroad ? "chart broad" : "chart" });
   parent.append(figure);
   return figure;
+}
+
+/** Return the marks of points with texts, and of the line through them; `mark` has the fields of the points. */
+function joinPoints(mark, points) {
+  return [
+    { kind: "line", tone: mark.tone, points: points.map(({ x, y }) => [x, y]) },
+    { kind: "points", ...mark, points },
+  ];
 }
 
 function describeSample(sample) {
@@ -45,23 +53,16 @@ function drawStudy(box, values) {
     x: { title: "messages learned (log scale)", kind: "log", low: curve[0].learned, high: curve.at(-1).learned, ticks: curve.map((point) => [point.learned, String(point.learned)]) },
     y: { title: "share", kind: "number", low: Math.min(0.9, ...curve.flatMap((point) => [point.accuracy, point.roc_area ?? 1])), high: 1 },
     marks: [
-      { kind: "line", tone: "main", points: curve.map((point) => [point.learned, point.accuracy]) },
-      {
-        kind: "points",
-        name: "judged right",
-        tone: "main",
-        points: curve.map((point) => ({ x: point.learned, y: point.accuracy, text: `${point.learned} messages learned: ${formatShare(point.accuracy)} judged right` })),
-      },
-      { kind: "line", tone: "second", points: curve.filter((point) => point.roc_area !== null).map((point) => [point.learned, point.roc_area]) },
-      {
-        kind: "points",
-        name: "ROC area",
-        tone: "second",
-        symbol: "square",
-        points: curve
+      ...joinPoints(
+        { name: "judged right", tone: "main" },
+        curve.map((point) => ({ x: point.learned, y: point.accuracy, text: `${point.learned} messages learned: ${formatShare(point.accuracy)} judged right` })),
+      ),
+      ...joinPoints(
+        { name: "ROC area", tone: "second", symbol: "square" },
+        curve
           .filter((point) => point.roc_area !== null)
           .map((point) => ({ x: point.learned, y: point.roc_area, text: `${point.learned} messages learned: ROC area ${point.roc_area.toFixed(4)}` })),
-      },
+      ),
     ],
     table: { columns: ["messages learned", "judged right", "ROC area"], rows: curve.map((point) => [point.learned, formatShare(point.accuracy), formatNumber(point.roc_area, 5)]) },
   });
@@ -78,7 +79,7 @@ function drawRoc(charts, values) {
   for (let power = Math.log10(low) + 1; power <= 0.001; power += 1) {
     ticks.push([10 ** power, `${Number((100 * 10 ** power).toPrecision(2))} %`]);
   }
-  const stairs = [];
+  const stairs = []; // the curve is constant between two points
   for (const [ham, spam] of values.roc) {
     if (stairs.length) {
       stairs.push([Math.max(ham, low), stairs.at(-1)[1]]);
@@ -103,10 +104,10 @@ function drawRoc(charts, values) {
   });
 }
 
-/** Return a 95 % interval of a share (Wilson). */
-function estimateInterval(times, messages) {
-  const z = 1.96;
-  const share = times / messages;
+/** Return the 95 % Wilson interval of the share of spam. */
+function estimateInterval(spam, messages) {
+  const z = 1.96; // the 97.5 % quantile of the normal distribution
+  const share = spam / messages;
   const middle = (share + (z * z) / (2 * messages)) / (1 + (z * z) / messages);
   const half = (z * Math.sqrt((share * (1 - share)) / messages + (z * z) / (4 * messages ** 2))) / (1 + (z * z) / messages);
   return [Math.max(0, middle - half), Math.min(1, middle + half)];
@@ -220,6 +221,11 @@ function drawDrift(box, values) {
   box.replaceChildren();
   const days = periods.map((period) => (period.first + period.last) / 2 / DAY_SECONDS);
   const label = (period) => `${formatDay(period.first / DAY_SECONDS)} to ${formatDay(period.last / DAY_SECONDS)}`;
+  const markShare = (mark, share, describe) =>
+    joinPoints(
+      mark,
+      periods.map((period, row) => ({ x: days[row], y: share(period), text: `${label(period)}: ${formatShare(share(period))} of ${describe(period)}` })),
+    );
   const x = { title: "date of the messages", kind: "time", low: periods[0].first / DAY_SECONDS, high: periods.at(-1).last / DAY_SECONDS };
   const charts = element("div", { class: "charts" });
   box.append(charts);
@@ -229,12 +235,9 @@ function drawDrift(box, values) {
     x,
     y: { title: "share", kind: "number", low: 0, high: 1, format: (value) => formatShare(value, 0) },
     marks: [
-      { kind: "line", tone: "main", points: periods.map((period, row) => [days[row], period.accuracy]) },
-      { kind: "points", name: "judged right", tone: "main", points: periods.map((period, row) => ({ x: days[row], y: period.accuracy, text: `${label(period)}: ${formatShare(period.accuracy)} of ${period.messages} messages judged right` })) },
-      { kind: "line", tone: "spam", points: periods.map((period, row) => [days[row], period.spam / period.messages]) },
-      { kind: "points", name: "share of spam", tone: "spam", symbol: "triangle", points: periods.map((period, row) => ({ x: days[row], y: period.spam / period.messages, text: `${label(period)}: ${formatShare(period.spam / period.messages)} of ${period.messages} messages are spam` })) },
-      { kind: "line", tone: "unsure", points: periods.map((period, row) => [days[row], period.unsure / period.messages]) },
-      { kind: "points", name: "unsure", tone: "unsure", symbol: "square", points: periods.map((period, row) => ({ x: days[row], y: period.unsure / period.messages, text: `${label(period)}: ${formatShare(period.unsure / period.messages)} of ${period.messages} messages are unsure` })) },
+      ...markShare({ name: "judged right", tone: "main" }, (period) => period.accuracy, (period) => `${period.messages} messages judged right`),
+      ...markShare({ name: "share of spam", tone: "spam", symbol: "triangle" }, (period) => period.spam / period.messages, (period) => `${period.messages} messages are spam`),
+      ...markShare({ name: "unsure", tone: "unsure", symbol: "square" }, (period) => period.unsure / period.messages, (period) => `${period.messages} messages are unsure`),
     ],
     table: {
       columns: ["period", "messages", "judged right", "spam", "unsure"],
@@ -246,16 +249,13 @@ function drawDrift(box, values) {
     description: "The share of features that no earlier message has. A rise says that the mail itself has changed.",
     x,
     y: { title: "share", kind: "number", low: 0, high: Math.max(...periods.flatMap((period) => Object.values(period.unknown)), 0.1), format: (value) => formatShare(value, 0) },
-    marks: values.views.flatMap((view, number) => [
-      { kind: "line", tone: TONES[number], points: periods.map((period, row) => [days[row], period.unknown[view]]) },
-      {
-        kind: "points",
-        name: values.titles[view],
-        tone: TONES[number],
-        symbol: SYMBOLS[number],
-        points: periods.map((period, row) => ({ x: days[row], y: period.unknown[view], text: `${label(period)}: ${formatShare(period.unknown[view])} of the ${values.titles[view]} of a message are new` })),
-      },
-    ]),
+    marks: values.views.flatMap((view, number) =>
+      markShare(
+        { name: values.titles[view], tone: TONES[number], symbol: SYMBOLS[number] },
+        (period) => period.unknown[view],
+        () => `the ${values.titles[view]} of a message are new`,
+      ),
+    ),
     table: { columns: ["period", ...values.views.map((view) => values.titles[view])], rows: periods.map((period) => [label(period), ...values.views.map((view) => formatShare(period.unknown[view]))]) },
   });
 }
@@ -313,7 +313,7 @@ function drawMap(box, values) {
   const select = (isSpam) => points.filter((point) => point.spam === isSpam).map((point) => ({ x: point.x, y: point.y, text: describe(point), href: `/messages/${point.digest}` }));
   const centre = (isSpam) => {
     const members = points.filter((point) => point.spam === isSpam);
-    const mean = (values_) => formatNumber(values_.reduce((sum, value) => sum + value, 0) / Math.max(1, values_.length), 2);
+    const mean = (numbers) => formatNumber(numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length), 2);
     return `(${mean(members.map((point) => point.x))}, ${mean(members.map((point) => point.y))})`;
   };
   drawChart(addFigure(box, true), {

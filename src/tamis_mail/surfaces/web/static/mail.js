@@ -1,6 +1,8 @@
 // The mail view: its keys, the selection, the update of stale verdicts, and the import of mailboxes.
 
-import { get, notify, post, upload } from "./request.js";
+import { finishJob } from "./computed.js";
+import { isShortcut } from "./page.js";
+import { notify, post, upload } from "./request.js";
 
 const names = { spam: "spam", ham: "wanted", unsure: "unsure" };
 const rows = [...document.querySelectorAll("ul.mail li")];
@@ -49,8 +51,7 @@ function pressButton(key) {
 }
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input:not([type=checkbox]), textarea, select") !== null;
-  if (event.ctrlKey || event.altKey || event.metaKey || isTyping) {
+  if (!isShortcut(event)) {
     return;
   }
   const actions = {
@@ -105,16 +106,10 @@ function showProgress(sentence, share) {
 }
 
 async function waitForJob(job) {
-  while (!job.finished) {
-    showProgress(`${job.title}: ${job.remark}`, job.total ? job.done / job.total : 0);
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    job = await get(`/jobs/${job.key}`);
-  }
-  if (job.fault) {
-    throw new Error(job.fault);
-  }
-  showProgress(`${job.title}: ${job.remark || "done"}`, 1);
-  return job;
+  const { title, remark } = await finishJob(job, (state) =>
+    showProgress(`${state.title}: ${state.remark}`, state.total ? state.done / state.total : 0),
+  );
+  showProgress(`${title}: ${remark || "done"}`, 1);
 }
 
 async function importFiles(files) {

@@ -1,9 +1,10 @@
 // The message view: its keys, and the learned messages that are similar.
 
+import { isShortcut } from "./page.js";
 import { element, get } from "./request.js";
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select")) {
+  if (!isShortcut(event)) {
     return;
   }
   if (["s", "h", "f"].includes(event.key)) {

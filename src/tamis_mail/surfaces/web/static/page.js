@@ -3,12 +3,14 @@
 const views = { m: "/", l: "/learning", j: "/journal", r: "/rooms", s: "/settings" };
 let isAfterG = false;
 
-function isTyping(target) {
-  return target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
+/** Return whether a key has no modifier, and is not typed into a field. */
+export function isShortcut(event) {
+  const isTyping = event.target.closest("input:not([type=checkbox]), textarea, select") !== null;
+  return !(event.ctrlKey || event.altKey || event.metaKey || isTyping);
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || isTyping(event.target)) {
+  if (!isShortcut(event)) {
     return;
   }
   if (isAfterG && event.key in views) {

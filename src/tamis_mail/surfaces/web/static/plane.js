@@ -1,32 +1,21 @@
 // A plane with axes, drawn as SVG: curves, bands, polygons, points; and an editor with which points are added,
 // moved and removed by pointer or keyboard. Colours come from classes of rooms.css, never from style attributes.
 
-const NAMESPACE = "http://www.w3.org/2000/svg";
+import { makeSvg } from "./request.js";
+
 const WIDTH = 420;
 const MARGIN = { left: 46, right: 12, top: 24, bottom: 38 };
 const MARKS = ["M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0", "M-5,-5h10v10h-10z", "M0,-6l6,11h-12z"]; // circle, square, triangle: one per class
 let planeCount = 0;
 
-/** Make an SVG element with attributes. */
-export function shape(name, attributes = {}) {
-  const made = document.createElementNS(NAMESPACE, name);
-  for (const [key, value] of Object.entries(attributes)) {
-    made.setAttribute(key, value);
-  }
-  return made;
-}
-
-/** Return the numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
-export function findTicks(low, high, most = 6) {
-  const span = high - low;
-  if (!(span > 0)) {
-    return [low];
-  }
-  const power = 10 ** Math.floor(Math.log10(span / most));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => span / one <= most);
+/** Return about `count` numbers at which an axis has ticks: multiples of 1, 2 or 5 times a power of ten. */
+export function findTicks(low, high, count = 6) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const ticks = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * span; k += 1) {
-    ticks.push(Number((k * step).toPrecision(12)));
+  for (let number = Math.ceil(low / step - 1e-9); number * step <= high + step * 1e-9; number += 1) {
+    ticks.push(Number((number * step).toPrecision(12)) + 0); // never -0
   }
   return ticks;
 }
@@ -48,12 +37,12 @@ export class Plane {
     this.names = [xName, yName];
     this.height = height;
     this.ticks = ticks; // of the x axis: pairs of number and text; null for the default
-    this.svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" });
-    const clip = shape("clipPath", { id: `inside-${planeCount}` });
-    clip.append(shape("rect", this.#inside()));
-    this.axes = shape("g", { class: "axes", "aria-hidden": "true" });
-    this.drawing = shape("g", { "clip-path": `url(#inside-${planeCount})`, "aria-hidden": "true" });
-    this.marks = shape("g", { "aria-hidden": "true" });
+    this.svg = makeSvg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img" });
+    const clip = makeSvg("clipPath", { id: `inside-${planeCount}` });
+    clip.append(makeSvg("rect", this.#inside()));
+    this.axes = makeSvg("g", { class: "axes", "aria-hidden": "true" });
+    this.drawing = makeSvg("g", { "clip-path": `url(#inside-${planeCount})`, "aria-hidden": "true" });
+    this.marks = makeSvg("g", { "aria-hidden": "true" });
     this.svg.append(clip, this.axes, this.drawing, this.marks);
     host.replaceChildren(this.svg);
     this.#drawAxes();
@@ -111,13 +100,13 @@ export class Plane {
       parts.push(`${isOpen ? "L" : "M"}${this.#pair([x, ys[k]])}`);
       isOpen = true;
     });
-    this.drawing.append(shape("path", { d: parts.join(""), class: `curve ${className}` }));
+    this.drawing.append(makeSvg("path", { d: parts.join(""), class: `curve ${className}` }));
   }
 
   /** Draw line segments, each of two points. */
   segments(pairs, className) {
     const d = pairs.map(([from, to]) => `M${this.#pair(from)}L${this.#pair(to)}`).join("");
-    this.drawing.append(shape("path", { d, class: `curve ${className}` }));
+    this.drawing.append(makeSvg("path", { d, class: `curve ${className}` }));
   }
 
   /** Fill the area between two curves. */
@@ -128,7 +117,7 @@ export class Plane {
 
   polygon(corners, className) {
     this.drawing.append(
-      shape("polygon", { points: corners.map((corner) => this.#pair(corner)).join(" "), class: className }),
+      makeSvg("polygon", { points: corners.map((corner) => this.#pair(corner)).join(" "), class: className }),
     );
   }
 
@@ -148,7 +137,7 @@ export class Plane {
 
   dot(point, className) {
     const [cx, cy] = this.toScreen(point);
-    this.drawing.append(shape("circle", { cx, cy, r: 5, class: className }));
+    this.drawing.append(makeSvg("circle", { cx, cy, r: 5, class: className }));
   }
 
   /** Draw size × size cells over the whole plane, row after row from the lower left; `colour(index)` returns
@@ -167,7 +156,7 @@ export class Plane {
     }
     context.putImageData(pixels, 0, 0);
     const place = { ...this.#inside(), preserveAspectRatio: "none", class: "cells" };
-    this.drawing.append(shape("image", { href: canvas.toDataURL(), ...place }));
+    this.drawing.append(makeSvg("image", { href: canvas.toDataURL(), ...place }));
   }
 
   /** Draw points; `look(index)` returns { mark, className, fill }: the index of the mark, and a colour or null. */
@@ -175,9 +164,9 @@ export class Plane {
     points.forEach((point, index) => {
       const { mark = 0, className = "", fill = null } = look(index);
       const [x, y] = this.toScreen(point);
-      const group = shape("g", { transform: `translate(${x},${y})`, class: "point", "data-index": index });
-      group.append(shape("circle", { r: 13, class: "reach" }));
-      const visible = shape("path", { d: MARKS[mark % MARKS.length], class: `mark ${className}` });
+      const group = makeSvg("g", { transform: `translate(${x},${y})`, class: "point", "data-index": index });
+      group.append(makeSvg("circle", { r: 13, class: "reach" })); // invisible; makes the point easier to hit
+      const visible = makeSvg("path", { d: MARKS[mark % MARKS.length], class: `mark ${className}` });
       if (fill !== null) {
         visible.setAttribute("fill", fill);
       }
@@ -201,7 +190,7 @@ export class Plane {
 
   #drawAxes() {
     const inside = this.#inside();
-    const parts = [shape("rect", { ...inside, class: "frame" })];
+    const parts = [makeSvg("rect", { ...inside, class: "frame" })];
     const texts = this.ticks ?? findTicks(...this.x).map((tick) => [tick, String(tick)]);
     for (const [tick, words] of texts) {
       const [x] = this.toScreen([tick, 0]);
@@ -255,10 +244,10 @@ export class PointEditor {
     }
     if (this.#picked !== null) {
       const [cx, cy] = this.plane.toScreen(this.points.all()[this.#picked]);
-      this.plane.marks.append(shape("circle", { cx, cy, r: 10, class: "picked" }));
+      this.plane.marks.append(makeSvg("circle", { cx, cy, r: 10, class: "picked" }));
     } else if (this.plane.svg.matches(":focus-visible")) {
       const [x, y] = this.plane.toScreen(this.#cursor);
-      this.plane.marks.append(shape("path", { d: `M${x - 9},${y}h18M${x},${y - 9}v18`, class: "cursor" }));
+      this.plane.marks.append(makeSvg("path", { d: `M${x - 9},${y}h18M${x},${y - 9}v18`, class: "cursor" }));
     }
   }
 
@@ -371,7 +360,5 @@ function round(number) {
 }
 
 function text(words, attributes) {
-  const made = shape("text", attributes);
-  made.textContent = words;
-  return made;
+  return makeSvg("text", attributes, words);
 }

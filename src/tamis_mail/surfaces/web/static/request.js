@@ -52,17 +52,21 @@ export function upload(address, file, progress) {
 
 /** Show a sentence where notices are shown; it is read aloud by a screen reader. */
 export function notify(sentence, isFault = false) {
-  const box = document.createElement("div");
-  box.className = isFault ? "notice fault" : "notice";
-  const paragraph = document.createElement("p");
-  paragraph.textContent = sentence;
-  box.append(paragraph);
+  const box = element("div", { class: isFault ? "notice fault" : "notice" }, element("p", {}, sentence));
   document.getElementById("notices").replaceChildren(box);
 }
 
 /** Make an element with attributes and children; strings are inserted as text, never as markup. */
 export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  return fill(document.createElement(name), attributes, children);
+}
+
+/** Make an element of SVG in the same way. */
+export function makeSvg(name, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+}
+
+function fill(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) {
       made.setAttribute(key, value === true ? "" : value);

@@ -14,8 +14,9 @@ const room = new Room((answer, fields) => {
   if (answer !== null) {
     const colours = CLASSES.map((_, k) => readColour(k));
     data.cells(answer.cells, (cell) => {
-      const sure = Math.max(0, (answer.probability[cell] - 1 / 3) * 1.5);
-      return [...colours[answer.winner[cell]], Math.round(20 + 70 * sure)];
+      // From 0, if three classes are equally probable, to 1, if one is certain.
+      const certainty = Math.max(0, (answer.probability[cell] - 1 / 3) * 1.5);
+      return [...colours[answer.winner[cell]], Math.round(20 + 70 * certainty)];
     });
     data.segments(answer.boundaries, "");
     answer.ellipses.forEach((pair, k) => {

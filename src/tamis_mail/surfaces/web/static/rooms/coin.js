@@ -27,6 +27,7 @@ const room = new Room((answer, fields) => {
     return;
   }
   const { places, prior, posterior, likelihood } = answer;
+  // The prior may be infinite at 0 and at 1, so its ends do not count.
   const highest = Math.max(...posterior.density, ...prior.density.slice(4, -4));
   densities.clear([0, 1], [0, Math.min(1.08 * highest, HIGHEST)]);
   const inside = places.map((place, k) => [place, k]).filter(([p]) => p >= posterior.low && p <= posterior.high);

@@ -69,10 +69,10 @@ function drawPath(answer) {
 }
 
 function drawBound(answer) {
-  const { along, objective: heights, bound: below, bound_reached: top, reached } = answer.next;
-  bound.clear([along[0], along.at(-1)], findRange([...heights, ...below], 0.01));
+  const { along, objective: heights, bound: boundHeights, bound_reached: top, reached } = answer.next;
+  bound.clear([along[0], along.at(-1)], findRange([...heights, ...boundHeights], 0.01));
   bound.curve(along, heights, "class-0");
-  bound.curve(along, below, "class-1 dashed");
+  bound.curve(along, boundHeights, "class-1 dashed");
   bound.dot([0, answer.objectives.at(-1)], "dot class-0");
   bound.dot([1, top], "dot class-1");
   bound.dot([1, reached], "dot class-0");
