@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from itertools import chain
+from itertools import chain, islice
+from threading import Lock
 
 from tamis.compiled import core
 from tamis_mail.tokens import VERSION
@@ -78,6 +79,10 @@ class Executor:
         """`token_version` returns the version of the tokens that jobs read."""
         self._token_version = token_version
         self._pool: Pool | Threads | None = None
+        self._lock = Lock()  # several threads may use this object at the same time
+        self._n_runs = 0  # calls of `_run_in_pool` that are not finished
+        self._size = 0  # the number of workers, after the first were started
+        self._is_closed = False
 
     def prepare(
         self, messages: Iterable[Message], processes: int | None, measure: Callable[[Any], int] = len
@@ -98,37 +103,66 @@ class Executor:
                 return iter(first), run_inline
             first.append(message)
             size += measure(message)
-        return chain(first, remaining), run_inline if processes == 1 else self._start_pool(processes)
+        if processes == 1:
+            return chain(first, remaining), run_inline
+        with self._lock:
+            if self._pool is None:
+                self._size = processes or count_cores()
+            self._start_workers()
+        return chain(first, remaining), self._run_in_pool
 
-    def _start_pool(self, processes: int | None) -> RunJobs:
+    def _start_workers(self) -> Pool | Threads:
+        """Return the pool of workers, which is started if there is none."""
+        if self._is_closed:
+            raise AssertionError("a job was submitted after the pool was closed")
         if self._pool is None:
-            size = processes or count_cores()
             # The core reads tokens of the newest version without the interpreter's lock; Python reads others.
             if core is not None and self._token_version() == VERSION:
-                self._pool = import_module("tamis_mail.sieve.threads").Threads(size)
+                self._pool = import_module("tamis_mail.sieve.threads").Threads(self._size)
             else:
-                self._pool = import_module("tamis_mail.sieve.pool").Pool(size)
-        return self._run_in_pool
+                self._pool = import_module("tamis_mail.sieve.pool").Pool(self._size)
+        return self._pool
 
     def _run_in_pool(self, job: Job, inputs: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        pool = self._pool
-        if pool is None:
-            raise AssertionError("a job was submitted after the pool was closed")
+        with self._lock:
+            self._n_runs += 1
+        pool = None
         try:
-            yield from pool.map(job, inputs)
+            remaining = iter(inputs)
+            first = list(islice(remaining, 1))
+            if not first:
+                return
+            with self._lock:
+                pool = self._start_workers()
+            yield from pool.map(job, chain(first, remaining))
         except GeneratorExit:  # the caller stops early; the pool stays usable
             raise
         except BaseException:  # an interrupt, or a job that failed: the results of other jobs are not needed
-            pool.close(at_once=True)
+            if pool is not None:
+                pool.close(at_once=True)
             if self._pool is pool:
                 self._pool = None
             raise
+        finally:
+            with self._lock:
+                self._n_runs -= 1
+
+    def release_workers(self) -> None:
+        """Stop the workers, unless they have jobs; the next job starts new ones.
+
+        Memory that a thread has freed serves other threads only after the thread has ended.
+        """
+        with self._lock:
+            if self._pool is not None and self._n_runs == 0:
+                self._pool.close()
+                self._pool = None
 
     def close(self, *, at_once: bool = False) -> None:
         """Stop the workers, after the jobs that they are running; with `at_once`, processes are killed.
 
         Jobs that have not begun are dropped, except by threads without `at_once`, which run them first.
         """
+        self._is_closed = True
         if self._pool is not None:
             self._pool.close(at_once=at_once)
             self._pool = None

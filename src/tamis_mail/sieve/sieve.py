@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from itertools import chain, groupby
+from itertools import groupby
 
 from tamis_mail import features
 from tamis_mail.labels import GUESSED_LABELS, SPAM, check_label
@@ -383,9 +383,15 @@ class Sieve:
         n_readable = len(sources) if numbered.fault is None else numbered.fault[0]
         parts = [one for one in parts if one[0] < n_readable]
         if parts:
-            # All sources were read to their ends, so that the open transaction waits for no source.
-            last_parts = ((*waiting.popleft(), read) for read in all_read)
-            self._learn_read(chain(_take_all(parts), last_parts), sources, run_jobs, actions, has_more=False)
+
+            def take_last_parts() -> Iterator[ReadPart]:
+                # All sources were read to their ends, so that the open transaction waits for no source.
+                yield from _take_all(parts)
+                for read in all_read:
+                    yield (*waiting.popleft(), read)
+                self._executor.release_workers()  # their memory serves the threads that fit the weights
+
+            self._learn_read(take_last_parts(), sources, run_jobs, actions, has_more=False)
         if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         yield from actions[n_complete:n_readable]

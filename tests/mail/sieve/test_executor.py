@@ -162,6 +162,27 @@ def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> 
     threads.close()  # twice is no trouble
 
 
+@needs_core
+def test_threads_that_are_released_end_and_the_next_job_starts_others(threads: Executor) -> None:
+    _, work = threads.prepare([b"x"] * 200, 3)
+    members = _members(threads)
+    assert list(work("digest_messages", [])) == []
+    results = work(_return_late, ((number,) for number in range(8)))
+    assert next(results) == 0
+    threads.release_workers()  # others wait for results
+    assert list(results) == list(range(1, 8))
+    assert all(member.is_alive() for member in members)
+    threads.release_workers()
+    assert not any(member.is_alive() for member in members)
+    assert list(work("digest_messages", [])) == []
+    assert threads._pool is None
+    assert list(work(_return_late, [(5,)])) == [5]
+    assert len(_members(threads)) == 3
+    threads.close()
+    with pytest.raises(AssertionError, match="after the pool was closed"):
+        list(work(_return_late, [(5,)]))
+
+
 def _return_late(number: int) -> int:
     sleep(0.02)
     return number
