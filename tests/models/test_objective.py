@@ -71,7 +71,7 @@ def test_the_curvature_is_the_expected_bend_of_the_value(
     objective = replace(objective, targets=expected(response, objective, at))
     found = objective.information(at)
     assert_allclose(found, bends(objective, at), rtol=1e-6, atol=1e-6)
-    assert_allclose(objective.diagonal(at), np.diagonal(found), rtol=1e-12)
+    assert_allclose(objective.information_diagonal(at), np.diagonal(found), rtol=1e-12)
 
 
 @each_response
@@ -113,7 +113,7 @@ def test_no_bit_depends_on_the_number_of_threads(
 
     def found() -> list[Array]:
         value, gradient = objective.value_and_gradient(at)
-        return [np.asarray(value), gradient, objective.information(at), objective.diagonal(at)]
+        return [np.asarray(value), gradient, objective.information(at), objective.information_diagonal(at)]
 
     monkeypatch.setattr(threads, "_processors", lambda: 1)
     alone = found()
@@ -207,13 +207,13 @@ def test_a_prior_is_flat_whatever_those_of_the_other_parameters_are(
     prior = GaussianPrior(np.zeros(2), np.array(precision))
     rows = LinearRows(design_of(np.array([[1e8, 0.0], [0.0, 1e8]]), intercept=False), np.array([0.0, 1.0]))
     objective = Objective.of(rows, Bernoulli(), prior)
-    assert tuple(objective.flat_parameters().tolist()) == flat
-    assert objective.has_full_prior() is not any(flat)
+    assert tuple(objective.mask_flat_priors().tolist()) == flat
+    assert objective.has_prior_on_all_coefficients() is not any(flat)
     scarce = LinearRows(design_of(np.eye(2), intercept=False), rows.targets)
-    has_prior = Objective.of(scarce, Bernoulli(), prior).has_full_prior()
+    has_prior = Objective.of(scarce, Bernoulli(), prior).has_prior_on_all_coefficients()
     assert has_prior is all(value > 0 for value in precision)  # 1e-12 is not lost beside 1
 
 
 def test_only_weights_above_zero_are_counted() -> None:
     rows = LinearRows(design_of(np.eye(3), intercept=False), np.ones(3), np.array([-1.0, 0.0, 2.0]))
-    assert rows.count_with_weight() == 1
+    assert rows.count_weighted_rows() == 1

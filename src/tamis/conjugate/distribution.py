@@ -12,15 +12,19 @@ from tamis.families import counts
 from tamis.families.family import Batched, Size, freeze_parameter, to_shape
 
 _LARGEST_COUNT = 2.0**1000  # larger counts are returned as infinity: computing with them would overflow
-# A cumulative probability of exactly 0.3 may be computed as 0.29999999999999993. For uniform priors and any
-# number of trials up to 2000 the relative error is at most 116 times the machine epsilon; `quantile`
-# tolerates 256 times.
+# A cumulative probability of exactly 0.3 may be computed as 0.29999999999999993. For the beta-binomial with a
+# uniform prior and any number of trials up to 2000, the relative error of `cdf` is at most 116 times the
+# machine epsilon; `quantile` tolerates 256 times.
 _CDF_ERROR = 256.0 * float(np.finfo(np.float64).eps)
 _MOST_TRIALS = 2.0**63  # for draws, numbers of trials must be below: NumPy draws 64-bit integers
 
 
 class Distribution(Batched, ABC):
-    """The distribution of a new observation, with the parameters integrated out; one, or a batch."""
+    """The distribution of a new observation, with the parameters integrated out; one, or a batch.
+
+    In shapes, `batch` is the property of `Batched`, () for one distribution, and `event` the shape of one
+    observation: () for a number, (d,) for a vector.
+    """
 
     @property
     @abstractmethod
@@ -109,7 +113,7 @@ def tail_of(coverage: float) -> float:
     """The probability on each side of an equal-tailed interval of this coverage."""
     if np.ndim(coverage):
         raise ValueError(f"got coverages of shape {np.shape(coverage)}, expected one number")
-    argument: object = coverage
+    argument: object = coverage  # a caller may pass another type than the annotated one
     number = float(argument) if isinstance(argument, Real | np.ndarray) else np.nan
     if not 0.0 < number < 1.0:
         raise ValueError(f"got a coverage of {argument!r}, expected between 0 and 1, such as 0.95")

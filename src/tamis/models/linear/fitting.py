@@ -16,12 +16,12 @@ from tamis.linalg import find_dependent
 from tamis.models.linear import priors
 from tamis.models.linear.laplace import Curvature, Laplace, LaplaceModel, choose_precision, log_evidence
 from tamis.models.linear.newton import (
-    FULL_SIZE,
+    MAX_HESSIAN_SIZE,
     Minimum,
     Solver,
     StepReport,
     choose_solver,
-    definite_hessian,
+    compute_semidefinite_hessian,
     minimise,
     polish,
     solve_semidefinite,
@@ -33,19 +33,20 @@ from tamis.models.linear.unbounded import find_separating_columns, has_all_rows_
 
 PosteriorForm = Literal["auto", "full", "diagonal", "none"]
 
-_MAX_FULL_SIZE = 1000  # number of parameters up to which "auto" stores the full posterior
+_MAX_STORED_SIZE = 1000  # number of parameters up to which "auto" stores the posterior's full precision
 # The largest number of rounds of MacKay's fixed-point iteration. A round chooses the prior's precision and
 # finds the mode again.
 _MAX_ROUNDS = 50
-# Where the decrement is below this, the Hessian differs from that at the mode by less than 1e-5 of it (as
-# measured with 16,000 rows).
+# Where the decrement is below this, the Hessian differs from that at the mode by a fraction of less than 1e-5
+# (as measured with 16,000 rows).
 _ROUGH_TOL = 1e-6
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last
 # A parabola through three points, at first _SPACING apart in log α, is maximised at most _MAX_PARABOLAS
 # times, until the maximum is less than _MIN_MOVE from the middle point. The middle point moves to the
 # maximum, but at most by _MAX_MOVE spacings. The next spacing is the length of this move, but at least
-# _CONTRACTION times the last spacing; it is exactly that if the move lowered the evidence and was undone.
+# _CONTRACTION times the last spacing. If the move lowered the evidence, it is undone, and the next spacing is
+# _CONTRACTION times the last.
 _SPACING, _MAX_PARABOLAS, _MIN_MOVE, _MAX_MOVE, _CONTRACTION = 0.4, 20, 1e-3, 3.0, 0.25
 _FLAT_EVIDENCE = 1e-5  # if the three log-evidences differ by less, the search ends
 # A column counts as constant if its sum of squares about the mean is below this fraction of that about zero.
@@ -62,18 +63,18 @@ class FitOptions:
     solver: Solver = "auto"
     form: PosteriorForm = "auto"
     tol: float = 1e-8  # the decrement below which Newton's method stops
-    max_iter: int = 100  # accepted points of Newton's method, with those for all values of α that are tried
+    max_iter: int = 100  # accepted points of Newton's method, in total over all values of α that are tried
 
     def choose_form(self, size: int) -> PosteriorForm:
         """Choose the form in which a posterior of `size` parameters is stored."""
         if self.form != "auto":
             return self.form
-        return "full" if size <= _MAX_FULL_SIZE else "diagonal"
+        return "full" if size <= _MAX_STORED_SIZE else "diagonal"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A posterior, and how the fit went."""
+    """A posterior, the prior with the α that was used, and how the fit went."""
 
     posterior: Laplace
     prior: GaussianPrior
@@ -84,8 +85,8 @@ class Fit:
     displacement: Array  # (D,): the mean minus the point at which the precision was computed
     iterations: int
     converged: bool
-    # The columns along which the classes do not overlap; empty if all columns together separate them, and
-    # None if the classes overlap.
+    # If classes are separable, the columns whose coefficients grow without bounds; an empty array if these
+    # are all columns together. None if classes overlap, or if there are no classes.
     separating: NDArray[np.int64] | None = None
     # Whether separable classes let the evidence rise as α → 0, until α is at its lower limit.
     is_evidence_unbounded: bool = False
@@ -111,8 +112,9 @@ def make_prior(
 ) -> tuple[GaussianPrior, bool]:
     """Make a prior on all parameters from a caller's settings; also return whether the evidence chooses α.
 
-    `alpha`, `prior` and `default` are as in `priors.make_coefficient_prior`. `intercept_alpha` is the prior
-    precision of the intercepts.
+    `alpha` is the precision of the coefficients, or "evidence". `prior` is a pair of their mean and their
+    covariance, or None; if it is given, `alpha` must be "evidence" or `default`, the number that `alpha` is
+    where the caller sets none. `intercept_alpha` is the prior precision of the intercepts.
     """
     width = columns + intercept
     mean = np.zeros((outputs, width))
@@ -126,6 +128,7 @@ def make_prior(
         return GaussianPrior(mean.ravel(), precisions), False
     given_precision = priors.read_alpha(alpha, columns)
     precision = np.full((outputs, width), float(intercept_alpha))
+    # If the evidence chooses α, the search for it starts at 1.
     precision[:, :columns] = 1.0 if given_precision is None else given_precision
     return GaussianPrior(mean.ravel(), precision.ravel()), given_precision is None
 
@@ -141,13 +144,14 @@ def fit(
 ) -> Fit:
     """Find the mode; if `by_evidence`, also choose the precision of the coefficients by the evidence.
 
+    `report_step` is called with each point that Newton's method accepts after its first.
     Without any prior, the scale of the weights does not change the mode. Weights whose mean is below 1 are
     then scaled to a mean of 1 to 2, because tiny losses would be below `tol` before the first step.
     """
     unit = 1.0
     if not prior.diagonal.any():
         unit = min(1.0, float(np.exp2(np.floor(np.log2(rows.mean_weight)))))
-    with threads.one_blas_thread:
+    with threads.one_blas_thread:  # rows are read in threads, for whose cores those of BLAS would compete
         if unit == 1.0:
             return _fit(rows, response, prior, start, options, by_evidence, report_step)
         result = _fit(rows.divide_weights(unit), response, prior, start, options, by_evidence, report_step)
@@ -171,17 +175,19 @@ def _fit(
 ) -> Fit:
     """Do the work of `fit`, without a change of the weights."""
     form = options.choose_form(len(start))
-    is_full = form == "full" or (by_evidence and len(start) <= _MAX_FULL_SIZE)
+    is_full = form == "full" or (by_evidence and len(start) <= _MAX_STORED_SIZE)
     model = LaplaceModel(response, prior, is_full)
     _refuse_unidentified(model, rows)
     if form == "none" and not by_evidence:
         minimum = _minimise(model, rows, start, options, report_step)
         posterior = Laplace(minimum.point.parameters, precision=None)
         return _make_fit(model, rows, minimum, posterior, posterior.mean, minimum.iterations)
-    # If the full Hessian will be computed, `polish` uses it for the last steps. Without a prior it does not:
-    # there may be no mode, which is detected only far from the start, where the information vanishes.
+    # A search without Hessians may stop early, because `polish` makes the last steps by the full Hessian
+    # that the posterior needs. Newton's method, also if it starts at the mode of a sample, has Hessians of
+    # its own. Without a prior no search stops early: there may be no mode, which is detected only far from
+    # the start, where the information vanishes.
     objective = model.objective_of(rows)
-    has_prior = objective.has_full_prior()
+    has_prior = objective.has_prior_on_all_coefficients()
     leaves_last_steps = (
         is_full
         and has_prior
@@ -219,8 +225,8 @@ def _fit_gaussian(
 ) -> tuple[Laplace, Array]:
     """Make Newton's last step; return the Gaussian and the point at which its precision was computed.
 
-    `curvature` is that of an earlier point. Its information is reused if standard errors would hardly change.
-    A search that was stopped by `max_iter` makes no further step, which might not descend.
+    `curvature` is that of an earlier point, `curvature.at`. Its information is reused if standard errors
+    would hardly change. A search that was stopped by `max_iter` makes no further step, which might not descend.
     """
     objective, point = model.objective_of(rows), minimum.point
     if not minimum.converged:
@@ -230,7 +236,7 @@ def _fit_gaussian(
     posterior = model.infer(replace(curvature, at=point.parameters, loss=loss, gradient=gradient))
     if not objective.response.is_canonical:
         # A step by the expected information could lead away from the mode.
-        step = solve_semidefinite(definite_hessian(objective, point.parameters), point.gradient)
+        step = solve_semidefinite(compute_semidefinite_hessian(objective, point.parameters), point.gradient)
         posterior = Laplace(point.parameters - step, posterior.precision)
     if _bound_information_change(objective, curvature.at, posterior.mean) <= _MIN_INFORMATION_CHANGE:
         return posterior, curvature.at
@@ -287,8 +293,9 @@ def _choose_by_evidence(
     is tried repeatedly. If classes are separable, the evidence may have no maximum.
     """
     objective = model.objective_of(rows)
-    coefficients, iterations, is_unbounded = objective.is_coefficient(), 0, False
-    row_information = objective.diagonal(model.prior.mean)[coefficients].mean() / rows.weight
+    coefficients, iterations, is_unbounded = objective.mask_coefficients(), 0, False
+    information = objective.information_diagonal(model.prior.mean)[coefficients]
+    row_information = information.mean() / rows.weight  # of a coefficient, in one row
     least = float(np.log(max(_MIN_RELATIVE_PRECISION * row_information, np.finfo(np.float64).tiny)))
 
     def try_precision(log_precision: float, start: Array) -> _Candidate:
@@ -299,9 +306,9 @@ def _choose_by_evidence(
         remaining_options = replace(options, max_iter=max(0, options.max_iter - iterations))
         minimum = _minimise(trial, rows, start, remaining_options, report_step)
         iterations += minimum.iterations
-        observed = trial.observe_at(rows, minimum.point)
-        posterior = Laplace(observed.at, trial.precision(observed))
-        return _Candidate(log_evidence(-observed.loss, posterior, trial.prior), trial, minimum, observed)
+        at_mode = trial.observe_at(rows, minimum.point)
+        posterior = Laplace(at_mode.at, trial.precision(at_mode))
+        return _Candidate(log_evidence(-at_mode.loss, posterior, trial.prior), trial, minimum, at_mode)
 
     last = float(np.log(model.prior.precision[coefficients][0]))
     for _ in range(_MAX_ROUNDS):
@@ -371,8 +378,9 @@ def _make_fit(
     objective = model.objective_of(rows)
     separating = find_separating_columns(objective, posterior.mean, posterior.precision)
     if separating is not None and posterior.precision is not None:
+        # Where scores are large, rows have hardly any information, and the precision may be singular.
         posterior = Laplace(posterior.mean, make_definite(objective, posterior.precision))
-    loss, _ = model.row_loss(minimum.point)
+    loss, _ = model.row_loss(minimum.point)  # without the prior's part
     return Fit(
         posterior=posterior,
         prior=model.prior,
@@ -391,22 +399,24 @@ def _refuse_unidentified(model: LaplaceModel, rows: LinearRows) -> None:
     """Raise if neither rows nor prior determine some coefficients: UnidentifiedError if it is known which."""
     width, columns = rows.design.width, rows.design.columns
     objective = model.objective_of(rows)
-    flat = objective.flat_parameters().reshape(-1, width)[:, :columns].any(axis=0)
-    if not flat.any():
+    has_flat_prior = objective.mask_flat_priors().reshape(-1, width)[:, :columns].any(axis=0)
+    if not has_flat_prior.any():
         return
-    if width > FULL_SIZE:  # too many for a Gram matrix: only empty columns and too few rows are detected
+    if width > MAX_HESSIAN_SIZE:
+        # A Gram matrix would be too large: only empty columns and too few rows are detected.
         _, extent = rows.design.find_reach_and_extent()
-        empty = np.flatnonzero(flat & (extent[:columns] == 0.0))
+        empty = np.flatnonzero(has_flat_prior & (extent[:columns] == 0.0))
         if len(empty):
             raise UnidentifiedError(empty)
-        count = rows.count_with_weight()
-        if count < flat.sum():
+        count, coefficients = rows.count_weighted_rows(), has_flat_prior.sum()
+        if count < coefficients:
             raise ValueError(
-                f"got {count} rows for {flat.sum()} coefficients without a prior, expected at least as many "
-                "rows: set alpha above 0, or drop columns"
+                f"got {count} rows for {coefficients} coefficients without a prior, expected at least as "
+                "many rows: set alpha above 0, or drop columns"
             )
         return
     gram = objective.gram()
+    # The prior of the first output's parameters: which coefficients have one does not depend on the output.
     precision = model.prior.precision
     prior = np.diag(precision[:width]) if precision.ndim == 1 else precision[:width, :width]
     if rows.design.intercept and gram[-1, -1] > 0 and not prior[-1, -1]:

@@ -19,7 +19,7 @@ from tamis.arrays import Array
 from tamis.models.linear.fitting import Fit, FitOptions
 from tamis.models.linear.held_out import HeldOutNumbers
 from tamis.models.linear.laplace import Laplace, log_evidence, recentre
-from tamis.models.linear.newton import FULL_SIZE, minimise
+from tamis.models.linear.newton import MAX_HESSIAN_SIZE, minimise
 from tamis.models.linear.objective import GaussianPrior, LinearRows, Objective
 from tamis.models.linear.responses import Gaussian, Response, leave_out_scores
 from tamis.models.linear.unbounded import find_vanishing_columns
@@ -38,7 +38,7 @@ def choose_options(options: FitOptions, response: Response, rows: LinearRows) ->
     # Other solvers start at the mode of a sample, where other rows may have scores out of the link's range.
     # And linear least squares need only one step of Newton's method.
     if options.solver == "auto" and response.start_needs_all_rows:
-        options = replace(options, solver="newton" if rows.design.width <= FULL_SIZE else "diagonal")
+        options = replace(options, solver="newton" if rows.design.width <= MAX_HESSIAN_SIZE else "diagonal")
     if not response.is_canonical:  # then the decrement may use the expected information, and is less exact
         options = replace(options, tol=1e-4 * options.tol)
     return options
@@ -110,7 +110,7 @@ def _reweight(response: Response, mean: float, is_same: bool, rows: LinearRows) 
 def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:
     """Return the parameters that fit the targets by least squares with this prior."""
     objective = Objective.of(rows, Gaussian(), prior)
-    if rows.design.width <= FULL_SIZE:
+    if rows.design.width <= MAX_HESSIAN_SIZE:
         return minimise(objective, prior.mean, "newton", max_iter=1).point.parameters
     return minimise(objective, prior.mean, "diagonal", max_iter=30).point.parameters
 

@@ -193,7 +193,7 @@ class LaplaceModel:
 
     def _information(self, rows: LinearRows, at: Array) -> Array:
         objective = self.objective_of(rows)
-        return objective.information(at) if self.is_full else objective.diagonal(at)
+        return objective.information(at) if self.is_full else objective.information_diagonal(at)
 
     def precision(self, curvature: Curvature) -> Array:
         """Return the posterior's precision (D, D), or (D,): the information plus the prior's precision."""

@@ -33,7 +33,8 @@ StepReport = Callable[["Point"], None]  # called with each accepted point after 
 # What rows are evaluated for: the loss with its gradient, the Hessian, or Fisher's expected information.
 Derivative = Literal["gradient", "hessian", "information"]
 
-FULL_SIZE = 3000  # number of parameters, or of columns, up to which Hessians are kept as full matrices
+# The number of parameters, or of columns, up to which Hessians are computed as full matrices.
+MAX_HESSIAN_SIZE = 3000
 _MEMORY = 12  # steps that L-BFGS remembers
 _ARMIJO = 1e-4  # the fraction of the linear decrease that a step must achieve (Armijo's condition)
 # Where rounding hides the descent, a step is accepted only if the objective rises at its end at most this
@@ -578,7 +579,7 @@ def minimise(
             searches = descend(newton, rows, Search(sample_mode))
             return _run_until_converged(newton, searches, tol, max_iter, report_step)
         model: LineSearch = QuasiNewton(response, prior, whitening)
-        if solver == "whitened" and objective.size > FULL_SIZE:
+        if solver == "whitened" and objective.size > MAX_HESSIAN_SIZE:
             # The whitening was computed at the start. Near the mode the information may be much smaller, and
             # L-BFGS is then slow.
             model = TruncatedNewton(response, prior, whitening, objective.information_product)
@@ -605,14 +606,14 @@ def polish(
     definite.
     """
     if not objective.response.is_canonical:
-        precision = definite_hessian(objective, point.parameters)
+        precision = compute_semidefinite_hessian(objective, point.parameters)
     model = QuasiNewton(objective.response, objective.prior, Triangular.of(precision))
     return _run_until_converged(
         model, descend(model, objective.rows, model.resume(point)), tol, max_iter, report_step
     )
 
 
-def definite_hessian(objective: Objective, at: Array) -> Array:
+def compute_semidefinite_hessian(objective: Objective, at: Array) -> Array:
     """Return the Hessian of the objective (D, D), or its expectation if that is not positive definite."""
     if not objective.response.is_canonical:
         hessian = objective.prior.add_to(objective.information(at, observed=True))
@@ -625,7 +626,7 @@ def choose_solver(objective: Objective, solver: Solver) -> Solver:
     """Return the solver; "auto" is replaced by a choice by the numbers of rows, columns and outputs."""
     if solver != "auto":
         return solver
-    if objective.design.width > FULL_SIZE:
+    if objective.design.width > MAX_HESSIAN_SIZE:
         return "diagonal"
     # SAMPLE is the least number of rows of a sample: its Hessian would cost at least half as much.
     is_small = len(objective.design) <= 2 * SAMPLE and objective.response.outputs == 1
@@ -643,7 +644,7 @@ def starts_newton_at_sample_mode(objective: Objective, solver: Solver) -> bool:
     return (
         is_whitened
         and _is_pass_slow(objective)
-        and objective.has_full_prior()
+        and objective.has_prior_on_all_coefficients()
         and choose_sample(len(objective.design), objective.size) is not None
     )
 
@@ -666,14 +667,14 @@ def _minimise_sample(objective: Objective, start: Array) -> tuple[Array, Whiteni
     sample_mode = _run_until_converged(
         model, searches, _SAMPLE_DECREMENT * objective.size, max_iter=100, report_step=None
     ).point.parameters
-    if objective.size > FULL_SIZE:
+    if objective.size > MAX_HESSIAN_SIZE:
         return sample_mode, whitening
-    return sample_mode, Triangular.of(definite_hessian(sample, sample_mode))
+    return sample_mode, Triangular.of(compute_semidefinite_hessian(sample, sample_mode))
 
 
 def _whiten_diagonal(objective: Objective, at: Array) -> Whitening:
     """Return the whitening by the diagonal of the information at a point, and of the prior's precision."""
-    return Diagonal.of(objective.diagonal(at) + objective.prior.diagonal)
+    return Diagonal.of(objective.information_diagonal(at) + objective.prior.diagonal)
 
 
 def _whiten_at_equal_scores(objective: Objective, start: Array) -> Whitening:

@@ -91,7 +91,7 @@ class LinearRows:
         """Return the rows with weights divided by `unit`; rows without weights are returned as they are."""
         return replace(self, weights=None if self.weights is None else self.weights / unit)
 
-    def count_with_weight(self) -> int:
+    def count_weighted_rows(self) -> int:
         """Return the number of rows with a weight above 0."""
         return len(self.design) if self.weights is None else int(np.count_nonzero(self.weights > 0))
 
@@ -263,7 +263,7 @@ class Objective:
         # The sum is by the coefficients of the outputs, not by the parameters.
         return self.response.reduce_matrix(matrix)
 
-    def diagonal(self, parameters: Array) -> Array:
+    def information_diagonal(self, parameters: Array) -> Array:
         """Return the diagonal of the information of the rows (D,), without the prior."""
         coefficients = self.expand(parameters)
 
@@ -318,7 +318,7 @@ class Objective:
         weights = np.ones(len(self.design)) if self.weights is None else self.weights
         return self._sum_blocks((self.design.width,) * 2, lambda block: block.gram(weights[block.rows]))
 
-    def flat_parameters(self) -> NDArray[np.bool_]:
+    def mask_flat_priors(self) -> NDArray[np.bool_]:
         """Return a mask (D,) of the parameters without a prior, or with one that counts as flat."""
         precision = self.prior.diagonal
         weak = precision < _WEAK
@@ -356,15 +356,15 @@ class Objective:
     def _drop_weightless(self, values: Array) -> Array:
         return values if self.weights is None else values[self.weights > 0]
 
-    def is_coefficient(self) -> NDArray[np.bool_]:
+    def mask_coefficients(self) -> NDArray[np.bool_]:
         """Return a mask (D,) of the parameters that are coefficients, not intercepts."""
         mask = np.ones((self.size // self.design.width, self.design.width), dtype=np.bool_)
         mask[:, self.design.columns :] = False
         return mask.ravel()
 
-    def has_full_prior(self) -> bool:
+    def has_prior_on_all_coefficients(self) -> bool:
         """Return whether no coefficient has a flat prior."""
-        return not self.flat_parameters()[self.is_coefficient()].any()
+        return not self.mask_flat_priors()[self.mask_coefficients()].any()
 
     def sample(self) -> "Objective | None":
         """Return the objective of a sample of rows, weighted to represent all.

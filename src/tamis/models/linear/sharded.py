@@ -243,7 +243,7 @@ class ShardedRows(LinearRows):
             return self
         return self.map(partial(LinearRows.divide_weights, unit=unit))
 
-    def count_with_weight(self) -> int:
+    def count_weighted_rows(self) -> int:
         return self.survey.with_weight
 
     def find_least_relative_weight(self) -> float:
@@ -430,8 +430,8 @@ class ShardedObjective(Objective):
     def information(self, parameters: Array, observed: bool = False) -> Array:
         return self._sum("information", parameters, observed)
 
-    def diagonal(self, parameters: Array) -> Array:
-        return self._sum("diagonal", parameters)
+    def information_diagonal(self, parameters: Array) -> Array:
+        return self._sum("information_diagonal", parameters)
 
     def gram(self) -> Array:
         return self._sum("gram")

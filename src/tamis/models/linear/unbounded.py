@@ -33,7 +33,7 @@ _CONSTANT = 1e-5  # a score that changes by less than this fraction of the large
 # Two fractions of the largest curvature. Along a direction with less than the first, the length of a step is
 # a rounding error. The second is about the rounding error of a curvature of 0.
 _NO_CURVATURE, _ROUNDING = 1e-13, 1e-16
-_FULL_SIZE = 1000  # number of parameters up to which any direction is searched; beyond, only single columns
+_MAX_SEARCHED_SIZE = 1000  # number of parameters up to which any direction is tried; beyond, single columns
 # A step that changes some score by more is long: near an optimum steps are far shorter, and without one they
 # change a score by ½ or more.
 _LONG_STEP = 0.1
@@ -58,8 +58,8 @@ def find_separating_columns(
     """
     if not objective.response.has_classes:
         return None
-    flat = objective.flat_parameters()
-    if not flat[objective.is_coefficient()].any():
+    flat = objective.mask_flat_priors()
+    if not flat[objective.mask_coefficients()].any():
         return None
     flat_part = np.where(flat, at, 0.0)
     if has_all_rows_correct(objective, flat_part) or _is_separated_but_for_light_rows(objective, at, flat):
@@ -67,7 +67,7 @@ def find_separating_columns(
     if not objective.find_least_information(at) < _LITTLE_INFORMATION:
         return None
     if precision is None or precision.ndim == 1:
-        if objective.size > _FULL_SIZE:
+        if objective.size > _MAX_SEARCHED_SIZE:
             return _find_single_columns(objective, at, flat_part)
         precision = objective.prior.add_to(objective.information(at))
     return _find_directions(objective, at, flat, precision)
@@ -94,7 +94,7 @@ def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDAr
     return has_all_rows_correct(equal, minimise(equal, np.zeros_like(at)).point.parameters)
 
 
-def _is_proof(objective: Objective, direction: Array) -> bool:
+def _is_separating(objective: Objective, direction: Array) -> bool:
     """Return whether a direction raises the margin of some rows with weight and lowers no margin."""
     least, largest = objective.find_margin_range(direction)
     return bool(largest > 0.0 and least >= -_BORDER * largest)
@@ -106,12 +106,13 @@ def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> N
     `flat_part` is `at` with zeros for parameters that have a prior. Return None if there are no such columns.
     """
     width, columns = objective.design.width, objective.design.columns
-    at_zero, at_end = objective.diagonal(np.zeros_like(at)), objective.diagonal(at)
+    at_zero, at_end = objective.information_diagonal(np.zeros_like(at)), objective.information_diagonal(at)
     uninformed = np.logical_and(
-        objective.flat_parameters(), at_end <= _NO_INFORMATION / objective.rows.count_with_weight() * at_zero
+        objective.mask_flat_priors(),
+        at_end <= _NO_INFORMATION / objective.rows.count_weighted_rows() * at_zero,
     )
     uninformed.reshape(-1, width)[:, columns:] = False
-    if not uninformed.any() or not _is_proof(objective, np.where(uninformed, flat_part, 0.0)):
+    if not uninformed.any() or not _is_separating(objective, np.where(uninformed, flat_part, 0.0)):
         return None
     return np.flatnonzero(np.asarray(uninformed.reshape(-1, width).any(axis=0))[:columns])
 
@@ -129,12 +130,12 @@ def _find_directions(
     scale = np.sqrt(np.diagonal(at_zero))
     values, vectors = eigen(precision / (scale[:, None] * scale))
     threshold = _NO_INFORMATION * float(eigen(at_zero / (scale[:, None] * scale))[0][0])
-    uninformed = vectors[:, values <= threshold / objective.rows.count_with_weight()]
+    uninformed = vectors[:, values <= threshold / objective.rows.count_weighted_rows()]
     if not uninformed.shape[1]:
         return None
     # The projection of the parameters on the directions along which rows have no information.
     direction = uninformed @ (uninformed.T @ (scale * at))
-    if not _is_proof(objective, np.where(flat, direction / scale, 0.0)):
+    if not _is_separating(objective, np.where(flat, direction / scale, 0.0)):
         if values[0] > threshold * objective.rows.find_least_relative_weight():
             return None
         direction = vectors[:, 0]
@@ -148,7 +149,7 @@ def make_definite(objective: Objective, precision: Array) -> Array:
     It is raised by a part of the information at scores of 0: by the smallest power of ten that is enough.
     """
     if precision.ndim == 1:
-        least = 1e-14 * objective.diagonal(np.zeros_like(precision))
+        least = 1e-14 * objective.information_diagonal(np.zeros_like(precision))
         return np.maximum(precision, np.maximum(least, np.finfo(np.float64).tiny))
     if bool(Cholesky.factorise_definite(precision)[1]):
         return precision
@@ -172,7 +173,7 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
     rows, response = objective.rows, objective.response
     if response.vanishing_targets_text is None:
         return None
-    flat = objective.flat_parameters()
+    flat = objective.mask_flat_priors()
     least, largest = rows.target_range
     if flat.all() and least == largest == 0 and rows.total(partial(_bound_loss, response, at)).proves_fall:
         return np.arange(rows.design.columns)
