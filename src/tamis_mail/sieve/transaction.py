@@ -313,25 +313,25 @@ class Transaction:
             added.append(self._count_stored(self._relabelled))
         if self._stored:
             (subtracted if self._prunings else added).append(self._count_stored(self._stored))
-        pending = self._sum(added) if added or self._parts else None
+        pending_sum = self._sum(added) if added or self._parts else None
         if subtracted:
-            if pending is not None:
-                self._writer.add(pending.compute().table)
+            if pending_sum is not None:
+                self._writer.add(pending_sum.compute().table)
             self._writer.add_clipped(self._sum(subtracted).compute().table)
-            pending = None
+            pending_sum = None
         has_removed = has_moved or any(receipt.action in ("moved", "forgotten") for receipt in receipts)
         if has_removed or not has_more:
             update_weights(
                 self._store,
                 self._writer,
                 has_removed=has_removed,
-                pending=pending,
+                pending_sum=pending_sum,
                 features=self._features,
                 meanwhile=meanwhile,
             )
             return receipts
-        if pending is not None:
-            self._writer.add(pending.compute().table)
+        if pending_sum is not None:
+            self._writer.add(pending_sum.compute().table)
         meanwhile()
         return receipts
 

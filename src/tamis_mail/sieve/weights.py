@@ -1,10 +1,10 @@
 """Fit the weights of a store to its messages, when that is due, and write them.
 
 They are fitted when the number of learned messages passes a size of a fixed schedule (12, 13, …, 40, 42, 44,
-…, each a twentieth, but at least 1, more than the one before), after a transaction that removes or moves
-messages, if there are weights, by `tamis tune`, and after maintenance that deletes them. A fit depends only
-on the learned messages and the counts, not on their order. So after `forget` a store has the weights that a
-store without that message would get if it were fitted now.
+…, each a twentieth, but at least 1, more than the one before), by `tamis tune`, and after maintenance that
+deletes the weights. If there are weights, they are also fitted after a transaction that forgets messages or
+moves them to another label. A fit depends only on the learned messages and the counts, not on their order. So
+after `forget` a store has the weights that a store without that message would get if it were fitted now.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,13 @@ if TYPE_CHECKING:
     from tamis_mail.store.tables import CountTable
     from tamis_mail.verdict.fitting import GroupedFeatures, PreparedFit, Training, WeightFit
 
-    Features = Mapping[bytes, PlaceInPart]  # digest of a message → where its features are
+    # digest of a message → the object with the features of its bundle (a part of the messages of a
+    # transaction), and the index of the message there
+    Features = Mapping[bytes, PlaceInPart]
 
-FIRST_FIT = 12  # messages
+FIRST_FIT = (
+    12  # learned messages at the first fit; of spam and of others, each needs MIN_FITTED_MESSAGES, too
+)
 _FITTED_VERSION = 2  # the first token version for which weights are fitted
 
 
@@ -61,20 +65,21 @@ def update_weights(
     writer: Writer,
     *,
     has_removed: bool,
-    pending: "PendingSum | None" = None,
+    pending_sum: "PendingSum | None" = None,
     features: "Features | None" = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Fit the weights again inside the open transaction, if that is due, and add pending counts.
 
-    `meanwhile` is called once, in this thread, while the weights are fitted.
+    `has_removed` is whether the transaction has forgotten messages or moved them to another label. The other
+    arguments are those of `fit_store`.
     """
-    writer.finish()
+    writer.finish()  # writes the numbers of messages, which are read below
     if is_fit_due(store, has_removed=has_removed):
-        fit_store(store, writer, pending, features, meanwhile)
+        fit_store(store, writer, pending_sum, features, meanwhile)
         return
-    if pending is not None:
-        writer.add(pending.compute().table)
+    if pending_sum is not None:
+        writer.add(pending_sum.compute().table)
     meanwhile()
 
 
@@ -91,48 +96,51 @@ def is_fit_due(store: Store, *, has_removed: bool) -> bool:
         return True
     if min(spams, others) < MIN_FITTED_MESSAGES:
         return bool(text)
-    fitted = 0 if not text else int(text.split(maxsplit=1)[0])
-    return find_scheduled_size(spams + others) != find_scheduled_size(fitted)
+    # `Weights.to_text` begins with the number of messages at the time of the fit.
+    fitted_messages = 0 if not text else int(text.split(maxsplit=1)[0])
+    return find_scheduled_size(spams + others) != find_scheduled_size(fitted_messages)
 
 
 def fit_store(
     store: Store,
     writer: Writer,
-    pending: "PendingSum | None" = None,
+    pending_sum: "PendingSum | None" = None,
     features: "Features | None" = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them, inside the open transaction.
 
     With too few messages, or with tokens of version 1, return None and delete the weights: verdicts use the
-    default rule. `pending` are counts of messages that this transaction has learned; they are added to the
-    store while the fit runs. `features` has the features of some messages, so that they are not read again.
+    default rule. `pending_sum` is the sum, not yet computed, of the counts of messages that this transaction
+    has learned; it is added to the store while the fit runs. `features` has the features of some messages, so
+    that they are not read again. `meanwhile` is called once, in this thread, while the fit runs.
     """
-    prepared, counts = _prepare_fit(store, pending, features)
+    prepared, pending_counts = _prepare_fit(store, pending_sum, features)
 
     def write() -> None:
-        if counts is not None:
-            writer.add(counts.table)
+        if pending_counts is not None:
+            writer.add(pending_counts.table)
         meanwhile()
-        store.sync_early()
+        store.sync_early()  # so that the commit, after the fit, has less to bring to disk
 
     fit: WeightFit | None = None
     if prepared is None:
         write()
     else:
+        # Another thread runs `compute`, which waits for the matrix of the coefficients that this thread makes.
         _, fit = _run_together([lambda: prepared.make_design(then=write), prepared.compute])
     if fit is None:
         writer.drop_weights()
         return None
-    bits = writer.replace_coefficients(fit.keys, fit.coefficients)
-    scale_fit = fit.scale_fit
+    shelf_bits = writer.replace_coefficients(fit.keys, fit.coefficients)
+    *scale_deviations, intercept_deviation = fit.scale_fit.deviations.tolist()
     weights = Weights(
-        sum(count_messages(store.labels())),
-        bits,
-        scale_fit.intercept,
-        tuple(scale_fit.scales.tolist()),
-        (float(scale_fit.deviations[-1]), *scale_fit.deviations[:-1].tolist()),
-        tuple(fit.centres.tolist()),
+        messages=sum(count_messages(store.labels())),
+        shelf_bits=shelf_bits,
+        intercept=fit.scale_fit.intercept,
+        scales=tuple(fit.scale_fit.scales.tolist()),
+        deviations=(intercept_deviation, *scale_deviations),
+        centres=tuple(fit.centres.tolist()),
     )
     writer.write_setting("weights", weights.to_text())
     return fit
@@ -158,9 +166,9 @@ def _prepare_fit(
     if not can_fit_tokens(store.token_version()):
         return None, None if pending_sum is None else pending_sum.compute()
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
-    rule = replace(
-        Rule.read_prior(store), guessed=0.0
-    )  # guesses have no part in the fit, since they are made by its result
+    # The rule without fitted weights has the means of their prior. Messages with a guessed label get the
+    # weight 0: guesses have no part in the fit, since they are made by its result.
+    rule = replace(Rule.read_prior(store), guessed=0.0)
     views = import_module("tamis_mail.features.arrays").views
     labels, unit = store.labels(), store.message_weight()
     spam_columns = [label.id for label in labels if label.name == SPAM]
@@ -172,35 +180,36 @@ def _prepare_fit(
 
     choose_messages = partial(store.choose_messages, choose=choose)
     rows, *_ = _run_together([choose_messages, *([] if pending_sum is None else pending_sum.tasks)])
-    pending = None if pending_sum is None else pending_sum.finish()
+    pending_counts = None if pending_sum is None else pending_sum.finish()
     if not rows:
-        return None, pending
-    # In a new store, the pending counts are all counts: their features are grouped meanwhile.
-    all_counts = None if pending is None or store.has_counts() else pending.table
-    (training, distinct), groups = _run_together(
+        return None, pending_counts
+    # A new store has no counts but the pending ones, so that their features can be grouped already now.
+    all_counts = None if pending_counts is None or store.has_counts() else pending_counts.table
+    (training, keys), groups = _run_together(
         [
-            partial(_make_training, store, rows, pending, features or {}),
+            partial(_make_training, store, rows, pending_counts, features or {}),
             partial(_group_features, all_counts, rule.token_version),
         ]
     )
-    if bool((views(distinct, store.token_version()) >= len(rule.views)).any()):
+    if bool((views(keys, store.token_version()) >= len(rule.views)).any()):
         raise StoreError(
             f"the store {store.name} is damaged (a message has a feature of an unknown view): restore a "
             "backup (tamis store restore)"
         )
-    if all_counts is not None and distinct is all_counts.keys:
-        fit = fitting.PreparedFit(training, distinct, all_counts.counts, labels, rule, unit, groups)
-        return fit, pending
-    counts = store.count_arrays(distinct)
-    if pending is not None and distinct is pending.table.keys:
-        counts += pending.table.counts
-    elif pending is not None:
+    if all_counts is not None and keys is all_counts.keys:
+        fit = fitting.PreparedFit(training, keys, all_counts.counts, labels, rule, unit, groups)
+        return fit, pending_counts
+    counts = store.count_arrays(keys)
+    if pending_counts is not None and keys is pending_counts.table.keys:
+        counts += pending_counts.table.counts
+    elif pending_counts is not None:
         add_counts = import_module("tamis_mail.store.tables").add_counts
-        add_counts(pending.table.keys, pending.table.counts, distinct, counts)
-    return fitting.PreparedFit(training, distinct, counts, labels, rule, unit), pending
+        add_counts(pending_counts.table.keys, pending_counts.table.counts, keys, counts)
+    return fitting.PreparedFit(training, keys, counts, labels, rule, unit), pending_counts
 
 
 def _group_features(table: "CountTable | None", token_version: int) -> "GroupedFeatures | None":
+    """Group the features that have the same view and the same counts, and so the same weight."""
     if table is None:
         return None
     groups: GroupedFeatures = import_module("tamis_mail.verdict.fitting").group_features(
@@ -210,25 +219,28 @@ def _group_features(table: "CountTable | None", token_version: int) -> "GroupedF
 
 
 def _make_training(
-    store: Store, rows: "Sequence[MessageRow]", pending: "PendingCounts | None", features: "Features"
+    store: Store, rows: "Sequence[MessageRow]", pending_counts: "PendingCounts | None", features: "Features"
 ) -> "tuple[Training, NDArray[numpy.uint64]]":
     """Return the messages of these rows, and the keys of the counts that their features are indices into.
 
     If the pending counts have the features of all messages, these are all keys of the pending counts.
     """
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
-    if pending is not None and all(row[0] in features for row in rows):
-        gathered = pending.gather([features[row[0]] for row in rows])
-        if gathered is not None:
-            columns = np.array([row[4] for row in rows], np.intp)
-            weights = np.array([row[5] for row in rows], np.int64)
-            distinct = pending.table.keys
-            return fitting.Training(*gathered, columns, weights, np.arange(len(distinct))), distinct
+    digests = [digest for digest, *_ in rows]
+    if pending_counts is not None and all(digest in features for digest in digests):
+        gathered = pending_counts.gather([features[digest] for digest in digests])
+        if gathered is not None:  # the pending counts remember which of them are the features of a message
+            indices, starts = gathered
+            columns = np.array([column for *_, column, _ in rows], np.intp)
+            weights = np.array([weight for *_, weight in rows], np.int64)
+            keys = pending_counts.table.keys
+            return fitting.Training(indices, starts, columns, weights, np.arange(len(keys))), keys
     read_features = import_module("tamis_mail.store.feature_sums").read_features
-    at_hand = {row[0]: read_features(*features[row[0]]) for row in rows if row[0] in features}
+    at_hand = {digest: read_features(*features[digest]) for digest in digests if digest in features}
     messages = store.read_chosen(rows, at_hand)
+    all_keys = np.arange(len(messages.keys))  # the counts have a row for each key
     training = fitting.Training(
-        messages.indices, messages.starts, messages.labels, messages.weights, np.arange(len(messages.keys))
+        messages.indices, messages.starts, messages.labels, messages.weights, all_keys
     )
     return training, messages.keys
 

@@ -72,6 +72,7 @@ class BundleReader:
 Selection = Callable[[NDArray[np.intp]], NDArray[np.intp]]
 # Of a message: its digest, the id of its bundle, its place there, its date, its label's column, its weight.
 MessageRow = tuple[bytes, int, int, int | None, int, int]
+_LABEL, _WEIGHT = 4, 5  # the positions of the last two in a row
 
 
 def choose_messages(
@@ -90,11 +91,11 @@ def choose_messages(
             "SELECT digest, bundle, place, date, label, weight FROM message JOIN journal USING (digest) "
             "WHERE bundle IS NOT NULL ORDER BY digest"
         )
-        if row[4] in columns
+        if row[_LABEL] in columns
     ]
     if choose is None:
         return rows
-    return [rows[index] for index in choose(np.array([row[4] for row in rows], np.intp)).tolist()]
+    return [rows[index] for index in choose(np.array([row[_LABEL] for row in rows], np.intp)).tolist()]
 
 
 def read_messages(
@@ -136,8 +137,8 @@ def read_messages(
         starts=starts,
         indices=indices,
         keys=keys,
-        labels=np.array([row[4] for row in rows], np.intp),
-        weights=np.array([row[5] for row in rows], np.int64),
+        labels=np.array([row[_LABEL] for row in rows], np.intp),
+        weights=np.array([row[_WEIGHT] for row in rows], np.int64),
         dates=np.array([np.nan if row[3] is None else row[3] for row in rows], np.float64),
     )
 

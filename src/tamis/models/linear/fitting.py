@@ -226,7 +226,7 @@ def _fit_gaussian(
     """Make Newton's last step; return the Gaussian and the point at which its precision was computed.
 
     `curvature` is that of an earlier point, `curvature.at`. Its information is reused if standard errors
-    would hardly change. A search that was stopped by `max_iter` makes no further step, which might not descend.
+    would hardly change. A search that `max_iter` stopped makes no further step, which might not descend.
     """
     objective, point = model.objective_of(rows), minimum.point
     if not minimum.converged:
