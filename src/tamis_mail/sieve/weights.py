@@ -127,7 +127,7 @@ def fit_store(
     if prepared is None:
         write()
     else:
-        # Another thread runs `compute`, which waits for the matrix of the coefficients that this thread makes.
+        # Another thread runs `compute`, which waits for the matrix of coefficients that this thread makes.
         _, fit = _run_together([lambda: prepared.make_design(then=write), prepared.compute])
     if fit is None:
         writer.drop_weights()

@@ -74,9 +74,8 @@ class Training:
     starts: NDArray[np.intp]  # (messages + 1,): message i has rows[starts[i] : starts[i + 1]]
     columns: NDArray[np.intp]  # (messages,): the column of each message's label
     weights: NDArray[np.int64]  # (messages,): the weight with which each message is counted
-    distinct: NDArray[
-        np.intp
-    ]  # (counts,): for each row of the counts, the index of its key in the caller's keys
+    # (counts,): for each row of the counts, the index of its key in the keys that the caller has
+    distinct: NDArray[np.intp]
 
     @classmethod
     def from_messages(
