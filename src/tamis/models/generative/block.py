@@ -19,6 +19,8 @@ from tamis.arrays import Array, floats, one_line
 from tamis.stats import Keys, Labels, Sums, Tally
 from tamis.tables import Rows, Sparse, Table
 
+# How a density follows from rows and prior: by the parameters of maximum likelihood (without a prior), by the
+# mode or the mean of their posterior, or with the parameters integrated out.
 Estimate = Literal["mle", "map", "mean", "predictive"]
 ESTIMATES = ("mle", "map", "mean", "predictive")
 
@@ -83,7 +85,8 @@ class Block(ABC, Generic[E, S]):
     """Columns of one family."""
 
     kind: ClassVar[str]  # the family's name, as users write it
-    needs_all_rows: ClassVar[bool] = True  # whether EM starts from all rows, since a sample may lack values
+    # Whether EM must start from all rows, because a sample may lack values that other rows have.
+    needs_all_rows: ClassVar[bool] = True
     takes_means: ClassVar[bool] = False  # whether EM can start with means and precisions that a user gives
 
     columns: tuple[int, ...] | None = None  # indices of columns in the table; all of them if None

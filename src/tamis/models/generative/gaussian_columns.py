@@ -51,7 +51,7 @@ class GaussianColumns(Block[Array, Moments]):
         refuse_strength(self.strength)
 
     def encode(self, table: Table, learn: bool = True) -> Array:
-        return self.values(table)
+        return self.values(table)  # also with `learn`: a Gaussian has no values to refuse but infinite ones
 
     def admits(self, values: Array) -> bool:
         return can_sum_squares(values)
@@ -72,18 +72,20 @@ class GaussianColumns(Block[Array, Moments]):
         return Moments.observe(rows, weights, by, missing=True)
 
     def observe_table(self, table: Table, labels: Labels, weights: Array | None = None) -> Moments:
+        # Columns that are separate arrays, as in a data frame, are summed without a copy to one array (n, d).
+        # Either step returns None where that is not possible.
         columns = table.list_separate_columns(self.columns) if weights is None else None
         moments = None if columns is None else Moments.observe_columns(columns, labels)
         return super().observe_table(table, labels, weights) if moments is None else moments
 
-    def add_row(self, statistic: Moments, row: Array, label: Hashable, weight: float) -> Moments | None:
+    def add_row(self, statistic: Moments, row: Array, label: Hashable, weight: float) -> Moments:
         return statistic.add_row(row[0], label, weight)
 
     def prepare(self, rows: Array, weights: Array | None) -> PreparedGaussianRows | None:
         return PreparedGaussianRows.of(rows, weights)
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
-        class_sums = statistic.over(keys)
+        class_sums = statistic.over(keys)  # with zeros for classes without rows
         # These are arrays (K + 1, d), whose last row is that of all classes together.
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
         is_empty = ~(weight > 0)
@@ -114,6 +116,7 @@ class GaussianColumns(Block[Array, Moments]):
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
         location, variance = posterior.mode if self.estimate == "map" else posterior.mean
+        # With a shape of 1 or less the expected variance is infinite; 1 / E[1 / variance] replaces it.
         variance = np.where(np.isfinite(variance), variance, posterior.scale / posterior.shape)
         return Normal.of(keys, location, np.maximum(variance, _MIN_VARIANCE), prior, class_sums)
 
@@ -160,7 +163,7 @@ def _find_largest_variance(pooled_variance: Array) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normal(Gaussian):
-    """A Gaussian per column and class."""
+    """A Gaussian per column and class, with fixed parameters; `Student` has them integrated out."""
 
     keys: Keys
     mean: Array  # (K, d)
@@ -196,14 +199,15 @@ class Normal(Gaussian):
         """Replace means and variances; `covariances` are variances (K, d), or one variance per class (K,)."""
         mean, variance = self.mean if means is None else means, self.variance
         if covariances is not None:
-            own = covariances if covariances.ndim == 2 else covariances[:, None]
-            variance = np.broadcast_to(own, variance.shape)
+            given_variances = covariances if covariances.ndim == 2 else covariances[:, None]
+            variance = np.broadcast_to(given_variances, variance.shape)
         return self.of(self.keys, mean, variance, self._prior, self.class_sums)
 
     def natural(self, origin: Array) -> Natural:
         centred = self.mean - origin
         linear = self._precision * centred
         constant = -0.5 * (linear * centred + np.log(self.variance) + _LOG_2PI).sum(axis=1)
+        # The expectation of Σ (x − origin)² / variance, the quadratic terms that the others nearly cancel.
         cancelling = (self._precision * (np.square(centred) + self.variance)).sum(axis=1)
         return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling)
 
@@ -243,14 +247,14 @@ class Student(ColumnDensity[Array]):
 
     def _log_terms(self, rows: Array, k: int) -> Array:
         members = self.members
-        one = StudentT(members.freedom[k], members.location[k], members.scale[k])
+        of_class = StudentT(members.freedom[k], members.location[k], members.scale[k])
         missing = np.isnan(rows)
-        return np.where(missing, 0.0, one.log_density(np.where(missing, 0.0, rows)))
+        return np.where(missing, 0.0, of_class.log_density(np.where(missing, 0.0, rows)))
 
     def draw(self, rng: np.random.Generator, group: NDArray[np.int64]) -> Sequence[NDArray[Any]]:
         members = self.members
-        each = StudentT(members.freedom[group], members.location[group], members.scale[group])
-        return list(each.sample(rng).T)
+        of_rows = StudentT(members.freedom[group], members.location[group], members.scale[group])
+        return list(of_rows.sample(rng).T)
 
     def log_evidence(self) -> float:
         return _log_evidence(self.prior, self.class_sums)

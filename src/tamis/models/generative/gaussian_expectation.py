@@ -129,11 +129,16 @@ class Natural(NamedTuple):
     constant: Array  # (K,)
     linear: Array  # (K, d)
     quadratic: Array  # (K, d, d); (d, d) if tied, one for all classes; (K, d) if diagonal
-    cancelling: Array  # (K,): the sum of the terms' magnitudes, for a typical row of the class
+    # (K,): the sum of the magnitudes of the terms that cancel, for a typical row of the class. If it is large,
+    # so are rounding errors, and `PreparedGaussianRows.expect` does not use these parameters.
+    cancelling: Array
 
 
 class Gaussian(Density[Array]):
-    """A Gaussian in each class, with point estimates of its parameters."""
+    """The base of densities that are a Gaussian in each class, of single columns or of vectors.
+
+    They have point estimates of its parameters.
+    """
 
     @abstractmethod
     def natural(self, origin: Array) -> Natural:
