@@ -44,14 +44,14 @@ def read_messages(
     headings = read_headings(messages, plain) if has_headings else []
     parts, bundles = _bundle(features)
     return ReadMessages(
-        token_version,
-        digests,
-        headings,
-        places,
-        dates,
-        bundles,
-        [*parts],
-        locate_features([digests[place] for place in places], parts),
+        token_version=token_version,
+        digests=digests,
+        headings=headings,
+        places=places,
+        dates=dates,
+        bundles=bundles,
+        parts=[*parts],
+        features=locate_features([digests[place] for place in places], parts),
     )
 
 
@@ -70,9 +70,9 @@ def select_messages(read: ReadMessages, places: Sequence[int], messages: Sequenc
         features[place] = feature_sums.read_features(part, number)
     for place in places:
         if place not in features:
-            own_dates: list[int | None] = []
-            (features[place],) = extract_features([canonical(messages[place])], read.token_version, own_dates)
-            (dates[place],) = own_dates
+            one_date: list[int | None] = []  # `extract_features` appends the date of the message
+            (features[place],) = extract_features([canonical(messages[place])], read.token_version, one_date)
+            (dates[place],) = one_date
     parts, bundles = _bundle([features[place] for place in places])
     return replace(
         read,

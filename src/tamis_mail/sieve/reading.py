@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tamis_mail.message import Heading
     from tamis_mail.store.bundle_arrays import Bundle
 
-    Part = Bundle | MergedFeatures  # the features of the messages of one bundle
-    PlaceInPart = tuple[Part, int]  # the part with the features of a message, and the message's place in it
+    Part = Bundle | MergedFeatures  # the features of the messages of one bundle, before it is stored
+    PlaceInPart = tuple[Part, int]  # the part with the features of a message, and the message's index in it
 
 
 @record(frozen=True, slots=True)
@@ -67,14 +67,14 @@ def read_messages(
     parts = [core.mail.MergedFeatures(batch, places[begin:end]) for begin, end in divide(sizes)]
     del batch  # its memory is large
     return ReadMessages(
-        token_version,
-        digests,
-        headings,
-        places,
-        dates,
-        [(len(part), _pack(part)) for part in parts],
-        [*parts],
-        locate_features([digests[place] for place in places], parts),
+        token_version=token_version,
+        digests=digests,
+        headings=headings,
+        places=places,
+        dates=dates,
+        bundles=[(len(part), _pack(part)) for part in parts],
+        parts=[*parts],
+        features=locate_features([digests[place] for place in places], parts),
     )
 
 

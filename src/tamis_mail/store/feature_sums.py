@@ -20,7 +20,7 @@ from tamis_mail.store.tables import Change, CountTable, FeatureKeys
 if TYPE_CHECKING:
     from tamis._core.mail import FeatureSum, MergedFeatures
 
-    Part = Bundle | MergedFeatures  # the features of some messages
+    Part = Bundle | MergedFeatures  # the features of some messages, read by NumPy or by the compiled core
 
 _RANGES = 2  # the keys are divided into this many ranges, which threads sum at the same time
 
@@ -30,7 +30,9 @@ class PendingCounts:
     """Counts that will be added to the store."""
 
     table: CountTable
-    sums: "FeatureSum | None"  # None if the counts are not the sum of parts that the core has merged
+    # The core's sum of the parts, which remembers the features of each message; None if the core has not
+    # merged all parts.
+    sums: "FeatureSum | None"
     numbers: "dict[int, int]"  # id(part) → its number in `sums`
 
     def gather(

@@ -129,15 +129,15 @@ class Natural(NamedTuple):
     constant: Array  # (K,)
     linear: Array  # (K, d)
     quadratic: Array  # (K, d, d); (d, d) if tied, one for all classes; (K, d) if diagonal
-    # (K,): the sum of the magnitudes of the terms that cancel, for a typical row of the class. If it is large,
-    # so are rounding errors, and `PreparedGaussianRows.expect` does not use these parameters.
+    # (K,): the sum of the magnitudes of the terms that cancel, for a typical row of the class. If it is
+    # large, so are rounding errors, and `PreparedGaussianRows.expect` does not use these parameters.
     cancelling: Array
 
 
 class Gaussian(Density[Array]):
-    """The base of densities that are a Gaussian in each class, of single columns or of vectors.
+    """The base of densities that are a Gaussian in each class, with point estimates of its parameters.
 
-    They have point estimates of its parameters.
+    `Normal` has independent columns; those of `gaussian_densities` have covariance matrices.
     """
 
     @abstractmethod
