@@ -45,7 +45,7 @@ from tamis.threads import map_ahead, run_together
 
 UNKNOWN = "<unknown>"
 _MIN_CHUNK = 1 << 16  # bytes: chunks are not made smaller, however many tokens a word has
-_OWN_DEFAULTS: Final = {  # the defaults of parameters that scikit-learn's vectorizers do not have
+_TAMIS_DEFAULTS: Final = {  # the defaults of parameters that scikit-learn's vectorizers do not have
     "fold": "case",
     "unspaced": "pairs",
     "digits": "keep",
@@ -447,15 +447,15 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             "pairs": self.pairs,
             "stop_words": stop_words(self.stop_words),
         }
-        own = {name: getattr(self, name) for name in _OWN_DEFAULTS}
+        tamis_options = {name: getattr(self, name) for name in _TAMIS_DEFAULTS}
         for name, reason in self._find_unused():
             warnings.warn(f"{name} is not used, because {reason}: leave it out", stacklevel=4)
         if not self._needs_python():
-            return Tokenizer(**shared, **own | {"fold": self._choose_fold()})
-        for name, default in _OWN_DEFAULTS.items():
-            if own[name] != default:
+            return Tokenizer(**shared, **tamis_options | {"fold": self._choose_fold()})
+        for name, default in _TAMIS_DEFAULTS.items():
+            if tamis_options[name] != default:
                 raise ValueError(
-                    f"got {name}={own[name]!r} with a pattern or function of your own, expected "
+                    f"got {name}={tamis_options[name]!r} with a pattern or function of your own, expected "
                     f"{default!r}: such texts are read by lowercase, strip_accents and the pattern or "
                     "function alone"
                 )

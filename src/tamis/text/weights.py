@@ -212,9 +212,9 @@ class LearnedWeights(Weights, auto_wrap_output_keys=None):  # type: ignore[call-
                     f"got a {type(other).__name__} to merge, expected another {type(self).__name__}"
                 )
             theirs = other.state_
-            names, own = (getattr(each, "feature_names_in_", None) for each in (other, self))
+            names, own_names = (getattr(each, "feature_names_in_", None) for each in (other, self))
             if theirs.statistic.total.shape[-1] != state.statistic.total.shape[-1] or (
-                names is not None and own is not None and names.tolist() != own.tolist()
+                names is not None and own_names is not None and names.tolist() != own_names.tolist()
             ):
                 raise ValueError(
                     "the transformers have different columns, expected the same in the same order"

@@ -152,8 +152,8 @@ def fit_messages(store: Store) -> "WeightFit | None":
     if prepared is None:
         return None
     _, fit = _run_together([prepared.make_design, prepared.compute])
-    fitted: WeightFit = fit
-    return fitted
+    weight_fit: WeightFit = fit
+    return weight_fit
 
 
 def _prepare_fit(

@@ -41,7 +41,7 @@ T = TypeVar("T", bound=np.generic)
 Marks = NDArray[np.bool_]  # of rows or values, such as rows whose scores are imprecise
 Indices = NDArray[np.int64]
 Result = tuple[Array, Marks]  # scores (b, K) of some rows, and which of these are imprecise (b,)
-# Takes b rows, the index `own` of the class that each belongs to (b,), and their weights (b,).
+# Takes b rows, the index `own_class` of the class that each belongs to (b,), and their weights (b,).
 Formula = Callable[[Any, Indices, Array], Result]
 
 # If a sum without a row is less than this part of the sum, a relative error of 1e-13 grows to 1e-10 or more.
@@ -91,24 +91,24 @@ def score_by_subtraction(
 
 def log_priors_without_row(model: Generative, counts: Tally, labels: Labels, w: Array) -> Array:
     """log p(class) (n, K), as `infer` computes it without each row; a class may lose its only row."""
-    keys, own = labels.keys, labels.group
+    keys, own_class = labels.keys, labels.group
     high, rest = np.zeros(len(keys)), np.zeros(len(keys))
     index = keys.find(counts.terms or ())
     high[index], rest[index] = counts.total.pair
-    remaining = (high[own] - w) + rest[own]
-    empty = (remaining == 0) & (model.classes.find(keys) < 0)[own]
+    remaining = (high[own_class] - w) + rest[own_class]
+    empty = (remaining == 0) & (model.classes.find(keys) < 0)[own_class]
     if model.prior is not None or model.is_uniform:
         class_weights = np.array([1.0 if model.prior is None else model.prior[key] for key in keys])
-        own_weight = class_weights[own]
+        own_weight = class_weights[own_class]
     else:
         class_weights = high + rest + model.alpha
         own_weight = remaining + model.alpha
     own_weight = np.where(empty, 0.0, own_weight)
-    total = (class_weights.sum() - class_weights[own]) + own_weight
+    total = (class_weights.sum() - class_weights[own_class]) + own_weight
     with np.errstate(divide="ignore"):
         log_total = np.log(np.where(total > 0, total, 1.0))  # the total is 0 only if all weights are
         return replace_own_scores(
-            np.log(class_weights) - log_total[:, None], own, np.log(own_weight) - log_total
+            np.log(class_weights) - log_total[:, None], own_class, np.log(own_weight) - log_total
         )
 
 
@@ -156,9 +156,9 @@ class Sum(NamedTuple):
         return np.asarray((self.high - product) + (self.rest - lost))
 
 
-def replace_own_scores(scores: Array, own: Indices, own_scores: Array) -> Array:
+def replace_own_scores(scores: Array, own_class: Indices, own_scores: Array) -> Array:
     """Replace the score of each row in its own class, in place."""
-    scores[np.arange(len(own)), own] = own_scores
+    scores[np.arange(len(own_class)), own_class] = own_scores
     return scores
 
 
@@ -187,17 +187,17 @@ def make_categories_formula(block: CategoryColumns, statistic: Tally, keys: Keys
         for table, log_unseen in zip(density.tables, density.log_unseen, strict=True)
     ]
 
-    def formula(rows: Codes, own: Indices, w: Array) -> Result:
-        scores = np.zeros((len(own), len(keys)))
+    def formula(rows: Codes, own_class: Indices, w: Array) -> Result:
+        scores = np.zeros((len(own_class), len(keys)))
         for j, (column, table) in enumerate(zip(columns, tables, strict=True)):
             # The index of each row's value; −1 if it is missing or was never learned.
             index = np.append(density.values[j].find(rows.keys[j]), -1)[rows.codes[:, j]]
             missing = rows.codes[:, j] < 0
             terms = table[np.where(missing, -1, np.where(index < 0, len(table) - 2, index))]
             known_rows = np.flatnonzero(index >= 0)
-            column.leave_out(terms, known_rows, index[known_rows], own[known_rows], w[known_rows])
+            column.leave_out(terms, known_rows, index[known_rows], own_class[known_rows], w[known_rows])
             scores += terms
-        return scores, np.zeros(len(own), dtype=np.bool_)
+        return scores, np.zeros(len(own_class), dtype=np.bool_)
 
     return formula
 
@@ -235,19 +235,19 @@ class _Column(NamedTuple):
             pseudo=pseudo,
         )
 
-    def leave_out(self, terms: Array, known_rows: Indices, v: Indices, own: Indices, w: Array) -> None:
+    def leave_out(self, terms: Array, known_rows: Indices, v: Indices, own_class: Indices, w: Array) -> None:
         """Correct log p(value | class) (n, K), in place, in the rows of index `known_rows`.
 
-        `v`, `own` and `w` are the indices of values and classes, and the weights, of these rows.
+        `v`, `own_class` and `w` are the indices of values and classes, and the weights, of these rows.
         """
-        remaining = (self.counts.high[own, v] - w) + self.counts.rest[own, v]
-        sums = (self.sums.high[own] - w) + self.sums.rest[own]
-        terms[known_rows, own] = self._log_probabilities(remaining, sums, np.full(len(v), self.size))
+        remaining = (self.counts.high[own_class, v] - w) + self.counts.rest[own_class, v]
+        sums = (self.sums.high[own_class] - w) + self.sums.rest[own_class]
+        terms[known_rows, own_class] = self._log_probabilities(remaining, sums, np.full(len(v), self.size))
         lost = np.flatnonzero((self.pooled.high[v] - w) + self.pooled.rest[v] == 0)
         if len(lost):  # no other row has the value, so that its column has one value less
             size = self.sizes_without[v[lost]]
             class_sums = np.tile(self.sums.high + self.sums.rest, (len(lost), 1))
-            class_sums[np.arange(len(lost)), own[lost]] = sums[lost]
+            class_sums[np.arange(len(lost)), own_class[lost]] = sums[lost]
             terms[known_rows[lost]] = self._log_probabilities(
                 count=None, total=class_sums, size=size[:, None]
             )
@@ -280,14 +280,18 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
         return None  # `infer` may raise an error without some row
     pseudo = choose_pseudo_counts(block.estimate, alpha)
 
-    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+    def formula(rows: Rows, own_class: Indices, w: Array) -> Result:
         row, column, x, n = _find_entries(rows)
         remaining = (
-            total.select(own[row], column, None).subtract(w[row][:, None], x[:, None])[:, 0] if len(x) else x
+            total.select(own_class[row], column, None).subtract(w[row][:, None], x[:, None])[:, 0]
+            if len(x)
+            else x
         )
         lengths: Array = np.bincount(row, x, minlength=n).astype(np.float64)
-        sums = length.select(own).high - w * lengths
-        imprecise = (sums <= MIN_REMAINDER * length.high[own]) & (pseudo.sum() <= 1e-6 * length.high[own])
+        sums = length.select(own_class).high - w * lengths
+        imprecise = (sums <= MIN_REMAINDER * length.high[own_class]) & (
+            pseudo.sum() <= 1e-6 * length.high[own_class]
+        )
         sums = np.asarray(np.maximum(sums, 0.0) + pseudo.sum())
         # x draws add log a (a + 1) … (a + x − 1), or log aˣ; the same of the sums is subtracted.
         rise = log_rising if block.estimate == "predictive" else _log_power
@@ -295,7 +299,7 @@ def make_multinomial_formula(block: MultinomialCounts, statistic: Tally, keys: K
             own_scores = np.bincount(row, rise(remaining + pseudo[column], x), minlength=n) - rise(
                 sums, lengths
             )
-        return replace_own_scores(density.scores(rows), own, own_scores), imprecise
+        return replace_own_scores(density.scores(rows), own_class, own_scores), imprecise
 
     return formula
 
@@ -334,10 +338,12 @@ class _RateSums(NamedTuple):
     def of(cls, moments: Moments) -> "_RateSums":
         return cls(Sum.of(moments.first), Sum.of(moments.weight))
 
-    def subtract(self, own: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
+    def subtract(self, own_class: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
         """Both sums without each row (b, d)."""
         column = w[:, None]
-        return self.first.select(own).subtract(column, x), self.weight.select(own).subtract(column, present)
+        return self.first.select(own_class).subtract(column, x), self.weight.select(own_class).subtract(
+            column, present
+        )
 
 
 @make_formula.register
@@ -355,13 +361,13 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
     # Tables for sparse rows, one per distinct weight.
     tables = cache(lambda w: _FlagsWithoutRow.of(classes, w, pseudo))
 
-    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+    def formula(rows: Rows, own_class: Indices, w: Array) -> Result:
         scores = density.scores(rows)
         if isinstance(rows, Sparse) and exact and (w == w[0]).all() and w[0] == np.floor(w[0]):
-            own_scores = tables(float(w[0])).scores(rows, own)
-            return replace_own_scores(scores, own, own_scores), np.zeros(len(own), dtype=np.bool_)
+            own_scores = tables(float(w[0])).scores(rows, own_class)
+            return replace_own_scores(scores, own_class, own_scores), np.zeros(len(own_class), dtype=np.bool_)
         x, present = _fill_missing(rows)
-        ones, weight = classes.subtract(own, x, present, w)
+        ones, weight = classes.subtract(own_class, x, present, w)
         matching = np.where(x > 0, ones, weight - ones) + pseudo  # of the row's own flag
         both = weight + 2.0 * pseudo
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -369,7 +375,7 @@ def make_bernoulli_formula(block: BernoulliColumns, statistic: Moments, keys: Ke
         own_scores = np.where(present > 0, terms, 0.0).sum(axis=1)
         cancelled = (x == 0) & (weight - ones < MIN_REMAINDER * weight) & (pseudo < 1e-6 * weight)
         imprecise = cancelled.any(axis=1) & ((w != np.floor(w)) | (not exact))
-        return replace_own_scores(scores, own, own_scores), imprecise
+        return replace_own_scores(scores, own_class, own_scores), imprecise
 
     return formula
 
@@ -398,12 +404,14 @@ class _FlagsWithoutRow(NamedTuple):
         log_zero = np.where(impossible, 0.0, log_zero)
         return cls(log_one, log_zero, log_zero.sum(axis=1), impossible.astype(np.float64))
 
-    def scores(self, rows: Sparse, own: Indices) -> Array:
+    def scores(self, rows: Sparse, own_class: Indices) -> Array:
         """The score of each row in its own class: that of no flag set, plus a term for each flag set."""
         row, column, _, n = _find_entries(rows)
-        at = own[row], column
-        scores = self.log_all_zero[own] + np.bincount(row, self.log_one[at] - self.log_zero[at], minlength=n)
-        impossible_counts = self.impossible.sum(axis=1)[own] - np.bincount(
+        at = own_class[row], column
+        scores = self.log_all_zero[own_class] + np.bincount(
+            row, self.log_one[at] - self.log_zero[at], minlength=n
+        )
+        impossible_counts = self.impossible.sum(axis=1)[own_class] - np.bincount(
             row, self.impossible[at], minlength=n
         )
         return np.where(impossible_counts > 0, -np.inf, scores)
@@ -440,12 +448,12 @@ def make_poisson_formula(block: PoissonColumns, statistic: Moments, keys: Keys) 
             terms = xlogy(x, rates) - rates - gammaln(x + 1.0)
         return np.asarray(np.where(present > 0, terms, 0.0).sum(axis=-1))
 
-    def formula(rows: Rows, own: Indices, w: Array) -> Result:
+    def formula(rows: Rows, own_class: Indices, w: Array) -> Result:
         x, present = _fill_missing(rows)
         shape, rate = make_prior(x, present, w)
-        own_scores = score(x, present, shape, rate, *classes.subtract(own, x, present, w))
+        own_scores = score(x, present, shape, rate, *classes.subtract(own_class, x, present, w))
         scores = score(x[:, None], present[:, None], shape[:, None], rate[:, None], total, weight)
-        return replace_own_scores(scores, own, own_scores), np.zeros(len(own), dtype=np.bool_)
+        return replace_own_scores(scores, own_class, own_scores), np.zeros(len(own_class), dtype=np.bool_)
 
     return formula
 
@@ -468,12 +476,12 @@ def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys
     pools_nothing = block.smoothing == 0 if block.estimate == "mle" else block.prior is not None
     series = _Series.of(block, density, classes, total, centre) if isinstance(density, Normal) else None
 
-    def formula(rows: Array, own: Indices, w: Array) -> Result:
+    def formula(rows: Array, own_class: Indices, w: Array) -> Result:
         centred, present, value_weights = rows - centre, None, w[:, None]
         if (missing := np.isnan(centred)).any():
             present = ~missing
             centred, value_weights = np.where(missing, 0.0, centred), np.where(missing, 0.0, value_weights)
-        own_moments, imprecise = classes.select(own).subtract(centred, value_weights)
+        own_moments, imprecise = classes.select(own_class).subtract(centred, value_weights)
         if pools_nothing:
             scores = density.scores(rows)
             scorer = _GaussianScorer(block, centre)
@@ -486,7 +494,7 @@ def make_gaussian_formula(block: GaussianColumns, statistic: Moments, keys: Keys
                 if series is not None
                 else scorer.score_classes(centred, present, classes)
             )
-        return replace_own_scores(scores, own, scorer.scores(centred, present, own_moments)), imprecise
+        return replace_own_scores(scores, own_class, scorer.scores(centred, present, own_moments)), imprecise
 
     return formula
 
@@ -506,8 +514,8 @@ class Centred(NamedTuple):
         first = (moments.first - moments.weight.times(centre)).value
         return cls(weight, rest, first / np.where(weight > 0, weight, 1.0), moments.scatter)
 
-    def select(self, own: Any) -> "Centred":
-        return Centred(*(part[own] for part in self))
+    def select(self, own_class: Any) -> "Centred":
+        return Centred(*(part[own_class] for part in self))
 
     def subtract(self, centred: Array, w: Array) -> tuple["Centred", Marks]:
         """Remove each row (b, d), with weights (b, 1), or (b, d) with 0 where a value is missing.

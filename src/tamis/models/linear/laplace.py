@@ -247,14 +247,14 @@ def choose_precision(
         right_sides = values * curvature.at[coefficients] - curvature.gradient[coefficients]
     else:
         # The normal equations of the mode, without the parameters of flat priors: their Schur complement.
-        kept, flat = np.flatnonzero(coefficients), np.flatnonzero(~coefficients)
+        chosen, others = np.flatnonzero(coefficients), np.flatnonzero(~coefficients)
         all_right_sides = information @ curvature.at - curvature.gradient
-        matrix, right_sides = information[np.ix_(kept, kept)], all_right_sides[kept]
-        if len(flat):
-            cross = information[np.ix_(kept, flat)]
-            factor = Cholesky.of(information[np.ix_(flat, flat)], "information of the intercept")
+        matrix, right_sides = information[np.ix_(chosen, chosen)], all_right_sides[chosen]
+        if len(others):
+            cross = information[np.ix_(chosen, others)]
+            factor = Cholesky.of(information[np.ix_(others, others)], "information of the intercept")
             matrix = matrix - cross @ factor.solve(cross.T)
-            right_sides = right_sides - cross @ factor.solve(all_right_sides[flat][:, None])[:, 0]
+            right_sides = right_sides - cross @ factor.solve(all_right_sides[others][:, None])[:, 0]
         values, vectors = eigen(matrix)
         values, right_sides = np.maximum(values, 0.0), vectors.T @ right_sides
     alpha = float(prior.diagonal[coefficients].mean())

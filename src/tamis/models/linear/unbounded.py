@@ -58,19 +58,21 @@ def find_separating_columns(
     """
     if not objective.response.has_classes:
         return None
-    flat = objective.mask_flat_priors()
-    if not flat[objective.mask_coefficients()].any():
+    has_flat_prior = objective.mask_flat_priors()
+    if not has_flat_prior[objective.mask_coefficients()].any():
         return None
-    flat_part = np.where(flat, at, 0.0)
-    if has_all_rows_correct(objective, flat_part) or _is_separated_but_for_light_rows(objective, at, flat):
+    part_without_prior = np.where(has_flat_prior, at, 0.0)
+    if has_all_rows_correct(objective, part_without_prior) or _is_separated_but_for_light_rows(
+        objective, at, has_flat_prior
+    ):
         return np.empty(0, dtype=np.int64)
     if not objective.find_least_information(at) < _LITTLE_INFORMATION:
         return None
     if precision is None or precision.ndim == 1:
         if objective.size > _MAX_SEARCHED_SIZE:
-            return _find_single_columns(objective, at, flat_part)
+            return _find_single_columns(objective, at, part_without_prior)
         precision = objective.prior.add_to(objective.information(at))
-    return _find_directions(objective, at, flat, precision)
+    return _find_directions(objective, at, has_flat_prior, precision)
 
 
 def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
@@ -79,10 +81,12 @@ def has_all_rows_correct(objective: Objective, direction: Array) -> bool:
     return bool(least > _STRICT * largest) if least <= largest else False
 
 
-def _is_separated_but_for_light_rows(objective: Objective, at: Array, flat: NDArray[np.bool_]) -> bool:
+def _is_separated_but_for_light_rows(
+    objective: Objective, at: Array, has_flat_prior: NDArray[np.bool_]
+) -> bool:
     """Return whether only very light rows are on the wrong side, and a fit with equal weights has none."""
     weights = objective.weights
-    if weights is None or not flat.all():
+    if weights is None or not has_flat_prior.all():
         return False
     has_weight = weights > 0
     scores = objective.design.scores(objective.expand(at))
@@ -100,10 +104,13 @@ def _is_separating(objective: Objective, direction: Array) -> bool:
     return bool(largest > 0.0 and least >= -_BORDER * largest)
 
 
-def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> NDArray[np.int64] | None:
+def _find_single_columns(
+    objective: Objective, at: Array, part_without_prior: Array
+) -> NDArray[np.int64] | None:
     """Find columns that each hardly have information at `at`, if together they separate the classes.
 
-    `flat_part` is `at` with zeros for parameters that have a prior. Return None if there are no such columns.
+    `part_without_prior` is `at` with zeros for parameters that have a prior. Return None if there are no such
+    columns.
     """
     width, columns = objective.design.width, objective.design.columns
     at_zero, at_end = objective.information_diagonal(np.zeros_like(at)), objective.information_diagonal(at)
@@ -112,18 +119,18 @@ def _find_single_columns(objective: Objective, at: Array, flat_part: Array) -> N
         at_end <= _NO_INFORMATION / objective.rows.count_weighted_rows() * at_zero,
     )
     uninformed.reshape(-1, width)[:, columns:] = False
-    if not uninformed.any() or not _is_separating(objective, np.where(uninformed, flat_part, 0.0)):
+    if not uninformed.any() or not _is_separating(objective, np.where(uninformed, part_without_prior, 0.0)):
         return None
     return np.flatnonzero(np.asarray(uninformed.reshape(-1, width).any(axis=0))[:columns])
 
 
 def _find_directions(
-    objective: Objective, at: Array, flat: NDArray[np.bool_], precision: Array
+    objective: Objective, at: Array, has_flat_prior: NDArray[np.bool_], precision: Array
 ) -> NDArray[np.int64] | None:
     """Find the columns that take part in a direction without information along which scores can grow.
 
-    The direction separates the classes, or has less information than even the lightest row would give. `flat`
-    marks the parameters without a prior. Return None if there is no such direction.
+    The direction separates the classes, or has less information than even the lightest row would give.
+    `has_flat_prior` marks the parameters without a prior. Return None if there is no such direction.
     """
     width, columns = objective.design.width, objective.design.columns
     at_zero = objective.prior.add_to(objective.information(np.zeros_like(at)))
@@ -135,7 +142,7 @@ def _find_directions(
         return None
     # The projection of the parameters on the directions along which rows have no information.
     direction = uninformed @ (uninformed.T @ (scale * at))
-    if not _is_separating(objective, np.where(flat, direction / scale, 0.0)):
+    if not _is_separating(objective, np.where(has_flat_prior, direction / scale, 0.0)):
         if values[0] > threshold * objective.rows.find_least_relative_weight():
             return None
         direction = vectors[:, 0]
@@ -173,14 +180,18 @@ def find_vanishing_columns(objective: Objective, at: Array, is_full: bool) -> ND
     rows, response = objective.rows, objective.response
     if response.vanishing_targets_text is None:
         return None
-    flat = objective.mask_flat_priors()
+    has_flat_prior = objective.mask_flat_priors()
     least, largest = rows.target_range
-    if flat.all() and least == largest == 0 and rows.total(partial(_bound_loss, response, at)).proves_fall:
+    if (
+        has_flat_prior.all()
+        and least == largest == 0
+        and rows.total(partial(_bound_loss, response, at)).proves_fall
+    ):
         return np.arange(rows.design.columns)
-    if not is_full or not flat.any() or least > 0:
+    if not is_full or not has_flat_prior.any() or least > 0:
         return None
     for step, has_length in _generate_steps(objective, at):
-        move = np.where(flat, step, 0.0)
+        move = np.where(has_flat_prior, step, 0.0)
         longest = rows.total(partial(_find_longest_change, move)).length
         is_long = longest > (_LONG_STEP if has_length else 0.0)
         if is_long and rows.total(partial(_follow_fall, response, at, move, longest)).is_endless:
