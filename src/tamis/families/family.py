@@ -115,11 +115,13 @@ class Family(Batched, ABC):
 
     def kl(self, other: Self) -> Array:
         """KL(self ‖ other) in nats, for another member of the same family with the same support."""
-        own, others = type(self).__name__, type(other).__name__
+        name, other_name = type(self).__name__, type(other).__name__
         if type(other) is not type(self):
-            raise TypeError(f"got the divergence of {own} from {others}, expected two members of one family")
+            raise TypeError(
+                f"got the divergence of {name} from {other_name}, expected two members of one family"
+            )
         if other.support != self.support:
-            raise ValueError(f"got another {own} of {other.support}, expected {self.support}")
+            raise ValueError(f"got another {name} of {other.support}, expected {self.support}")
         return self._kl(other)
 
     def _kl(self, other: Self) -> Array:
@@ -219,7 +221,7 @@ def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
 
 
 def check_statistic(statistic: Any, kind: type[Sums]) -> Any:
-    """Return the statistic; raise unless it is a `kind` and all its weights are above zero."""
+    """Return the statistic; raise unless it is of the type `kind` and all its weights are above zero."""
     if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__}: use the family's observe first"

@@ -25,7 +25,7 @@ class Poisson(RateFamily):
     (10.629278904, -inf)
     """
 
-    extra_events: ClassVar[float] = 0.0
+    extra_events: ClassVar[float] = 0.0  # because η = log rate: see `RateFamily`
 
     rate: Array  # batch
 

@@ -13,7 +13,7 @@ from tamis._kernels.text.kinds import (
     GROWTH,
     PAD,
     SEED,
-    SHARE,
+    SHARE_MULTIPLIER,
     Alphabet,
     Bytes,
     Floats,
@@ -25,7 +25,7 @@ from tamis._kernels.text.kinds import (
     TokenStream,
     UInt64s,
 )
-from tamis._kernels.text.reference import place_names, slots
+from tamis._kernels.text.reference import log2_slots, place_names
 
 _SEED = int(SEED)
 _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size
@@ -103,12 +103,12 @@ def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
     first_positions = np.empty(len(keys), dtype=np.int64)
-    count = core.number_keys(keys, share, shares, SHARE, _SEED, numbers, first_positions)
+    count = core.number_keys(keys, share, shares, SHARE_MULTIPLIER, _SEED, numbers, first_positions)
     return first_positions[:count].copy()
 
 
 def index_keys(keys: UInt64s) -> UInt64s:
-    table = np.zeros(2 << slots(len(keys)), dtype=np.uint64)
+    table = np.zeros(2 << log2_slots(len(keys)), dtype=np.uint64)
     core.index_keys(keys, _SEED, table)
     return table
 

@@ -1,13 +1,8 @@
 """The kernels of text in Python, which define the results of the compiled ones. They map arrays to arrays.
 
 A corpus is a buffer of UTF-8 and `offsets` (n + 1,): document i lies between offsets[i] and offsets[i + 1].
-Each byte that is not UTF-8 is a break. An `Alphabet` has the class and the folded form of each character:
-
-    BREAK     ends a token, and becomes a zero byte
-    WORD      belongs to a word
-    MARK      belongs to the character before it, and is composed with it where Unicode has such a character
-    UNSPACED  belongs to a script without spaces: tokens are its overlapping pairs, or a single character
-    SKIP      is ignored (soft hyphens, joiners, marks of direction)
+Each byte that is not UTF-8 is a break. An `Alphabet` has the folded form of each character and its class,
+such as BREAK or WORD (`kinds`).
 
 `compiled` has the same functions; `tests/kernels/test_text.py` checks that both return the same bits.
 """
@@ -21,7 +16,7 @@ from tamis._kernels.text.kinds import (
     LONG,
     PAD,
     SEED,
-    SHARE,
+    SHARE_MULTIPLIER,
     Alphabet,
     Bytes,
     Floats,
@@ -180,10 +175,10 @@ def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int
 
 def share_of(keys: UInt64s, shares: int) -> Int64s:
     """Return the share that each key belongs to."""
-    return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
+    return (keys * np.uint64(SHARE_MULTIPLIER) >> np.uint64(40)).astype(np.int64) % shares
 
 
-def slots(count: int) -> int:
+def log2_slots(count: int) -> int:
     """Return log2 of the number of slots of a hash table for `count` keys, which fill at most half of it."""
     return max(4, (2 * count).bit_length())
 
@@ -193,18 +188,18 @@ def index_keys(keys: UInt64s) -> UInt64s:
 
     Each slot has two numbers: a key and its index plus one, or two zeros.
     """
-    bits = slots(len(keys))
-    table = np.zeros(2 << bits, dtype=np.uint64)
+    log_slots = log2_slots(len(keys))
+    table = np.zeros(2 << log_slots, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
-        slot = _find_slot(key, bits)
+        slot = _find_slot(key, log_slots)
         while table[2 * slot + 1]:
-            slot = (slot + 1) % (1 << bits)
+            slot = (slot + 1) % (1 << log_slots)
         table[2 * slot], table[2 * slot + 1] = key, number + 1
     return table
 
 
-def _find_slot(key: int, bits: int) -> int:
-    return (key * _SEED & _MASK) >> (64 - bits)
+def _find_slot(key: int, log_slots: int) -> int:
+    return (key * _SEED & _MASK) >> (64 - log_slots)
 
 
 def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
