@@ -65,7 +65,7 @@ class ConjugateFamily(Family):
     def log_predictive(self, weight: Array, total: Array, x: Array) -> Array:
         """log p(x) with the parameters integrated out; −∞ outside the support."""
         inside = self.supports(x)
-        value = np.where(inside, x, 1.0)  # any number serves: outside, the result is −∞ below
+        value = np.where(inside, x, 1.0)  # where the result is −∞, any number serves
         evidence = self.log_evidence(weight, total, np.ones(value.shape), self.sufficient(value))
         return np.where(inside, self.log_base(value) + evidence, -np.inf)
 

@@ -4,6 +4,9 @@ A family's file defines h, T, A, ∇A and its inverse, and how to draw a sample;
 An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
 against them. Where the derived formula would lose digits by cancellation (a Gaussian with a large mean) or
 yield 0 · ∞ (a probability of 0), the family's file overrides it; tests check that both agree.
+
+In `np.where(inside, x, 1.0)`, the number replaces an x outside the support only to avoid NumPy's warnings:
+the result there is replaced, too.
 """
 
 import operator

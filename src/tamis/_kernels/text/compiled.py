@@ -43,7 +43,8 @@ def fold_characters(
     buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within_words: bool
 ) -> tuple[Bytes, Int64s]:
     out, places = _allocate_text(buffer, offsets)
-    end = core.fold_characters(buffer, offsets, *alphabet[1:], within_words, out, places)
+    without_ascii = alphabet[1:]  # the table of ASCII is for words only
+    end = core.fold_characters(buffer, offsets, *without_ascii, within_words, out, places)
     return out[: end + PAD], places
 
 
@@ -159,10 +160,10 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     return Rows(ends, numbers[:total].copy(), values[:total].copy())
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
+def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
     ends = np.empty(len(rows.indptr), dtype=np.int64)
-    size = core.arrange(*rows, columns, signs, ends, moved, values)
-    return Rows(ends, moved[:size], values[:size])
+    size = core.arrange(*rows, columns, signs, ends, new_columns, values)
+    return Rows(ends, new_columns[:size], values[:size])
 
 
 # ── tokens → hashes ──

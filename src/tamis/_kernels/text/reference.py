@@ -294,8 +294,8 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     return Rows(ends, numbers, np.array([count for total in sums for count in total.values()]))
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Move the columns of sparse rows as `arrange` of the entry does; write to `moved` and `values`.
+def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
+    """Move the columns of sparse rows as `arrange` of the entry does; write to `new_columns` and `values`.
 
     Values that come to one column are added in their order.
     """
@@ -306,10 +306,10 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values:
     row, places = row[order], places[order]
     is_new = np.append(True, (np.diff(row) != 0) | (np.diff(places) != 0))[: len(row)]
     count = int(is_new.sum())
-    moved[:count], values[:count] = places[is_new], 0.0
+    new_columns[:count], values[:count] = places[is_new], 0.0
     np.add.at(values, np.cumsum(is_new) - 1, numbers[order])
     lengths = np.bincount(row[is_new], minlength=len(rows.indptr) - 1)
-    return Rows(np.append(0, np.cumsum(lengths)).astype(np.int64), moved[:count], values[:count])
+    return Rows(np.append(0, np.cumsum(lengths)).astype(np.int64), new_columns[:count], values[:count])
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
@@ -322,9 +322,9 @@ def add_rows(
     indptr: Int64s, indices: Indices, counts: Floats, columns: Indices, group: Int64s, table: Int64s
 ) -> None:
     """Add sparse row d to row group[d] of `table`, its column i to columns[i] unless that is negative."""
-    rows, moved = np.repeat(group, np.diff(indptr)), columns[indices]
-    kept = moved >= 0
-    np.add.at(table, (rows[kept], moved[kept]), counts[kept].astype(np.int64))
+    rows, new_columns = np.repeat(group, np.diff(indptr)), columns[indices]
+    kept = new_columns >= 0
+    np.add.at(table, (rows[kept], new_columns[kept]), counts[kept].astype(np.int64))
 
 
 # ── tokens → hashes ──
