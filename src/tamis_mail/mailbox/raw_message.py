@@ -4,7 +4,7 @@ from sys import getfilesystemencoding
 
 
 class SourceError(ValueError):
-    """A path or stream cannot be read as mail. Its text says what was expected, and what to do."""
+    """A path or stream cannot be read as mail. The error says what was expected, and what to do."""
 
 
 class RawMessage:

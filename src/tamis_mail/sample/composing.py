@@ -245,8 +245,7 @@ def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[
     """
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
     content_type = part.headers[0][1]
-    # In this order: no closing boundary, a wrong boundary, a wrong charset, a subject that is not encoded, and
-    # two subjects.
+    # In this order: no closing boundary, wrong boundary, wrong charset, subject not encoded, two subjects.
     if fault == "unclosed" and content_type.startswith("multipart"):
         return headers, replace(part, payload=part.payload[: part.payload.rindex(b"--", 0, -4)])
     if fault == "mismatch" and content_type.startswith("multipart"):
