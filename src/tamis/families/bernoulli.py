@@ -64,6 +64,7 @@ class Bernoulli(ProbabilityFamily):
         return type(self)(floats(mean, "mean")[..., 0])
 
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the numbers of ones and of zeros."""
         return total[..., 0], weight - total[..., 0]
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:

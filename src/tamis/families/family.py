@@ -38,7 +38,7 @@ class Family(Batched, ABC):
     """One member of an exponential family, or a batch."""
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
-    discrete: ClassVar[bool] = True  # whether p is a probability mass; otherwise it is a density
+    discrete: ClassVar[bool] = True  # whether p(x) is a probability; otherwise it is a density
     log_base_constant: ClassVar[float] = 0.0  # log h(x) of a family whose h does not depend on x
 
     @property

@@ -34,18 +34,18 @@ _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it ch
 
 
 def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
-    out, places = _allocate_text(buffer, offsets)
-    end = core.fold_words(buffer, offsets, *alphabet, out, places)
-    return out[: end + PAD], places
+    folded, folded_offsets = _allocate_text(buffer, offsets)
+    end = core.fold_words(buffer, offsets, *alphabet, folded, folded_offsets)
+    return folded[: end + PAD], folded_offsets
 
 
 def fold_characters(
     buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within_words: bool
 ) -> tuple[Bytes, Int64s]:
-    out, places = _allocate_text(buffer, offsets)
+    folded, folded_offsets = _allocate_text(buffer, offsets)
     without_ascii = alphabet[1:]  # the table of ASCII is for words only
-    end = core.fold_characters(buffer, offsets, *without_ascii, within_words, out, places)
-    return out[: end + PAD], places
+    end = core.fold_characters(buffer, offsets, *without_ascii, within_words, folded, folded_offsets)
+    return folded[: end + PAD], folded_offsets
 
 
 def _allocate_text(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
@@ -129,10 +129,10 @@ def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
 def join_tokens(
     text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
 ) -> tuple[Bytes, Int64s, Int64s]:
-    places, sizes = place_names(lengths, numbers, bounds, len(separator))
-    out = np.zeros(int(sizes.sum()) + PAD, dtype=np.uint8)
-    core.join_tokens(text, starts, lengths, numbers, bounds, separator, places, out)
-    return out, places, sizes
+    name_starts, name_lengths = place_names(lengths, numbers, bounds, len(separator))
+    names = np.zeros(int(name_lengths.sum()) + PAD, dtype=np.uint8)
+    core.join_tokens(text, starts, lengths, numbers, bounds, separator, name_starts, names)
+    return names, name_starts, name_lengths
 
 
 def make_pair_keys(

@@ -65,9 +65,9 @@ def _split_documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
 
 
 def _join_documents(documents: list[bytes]) -> tuple[Bytes, Int64s]:
-    places = np.zeros(len(documents) + 1, dtype=np.int64)
-    np.cumsum([len(document) for document in documents], out=places[1:])
-    return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
+    offsets = np.zeros(len(documents) + 1, dtype=np.int64)
+    np.cumsum([len(document) for document in documents], out=offsets[1:])
+    return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), offsets
 
 
 # ── folded bytes → tokens by number ──
@@ -232,8 +232,8 @@ def join_tokens(
         middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in numbers[i:j].tolist())
         for i, j in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    places, sizes = place_names(lengths, numbers, bounds, len(separator))
-    return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), places, sizes
+    name_starts, name_lengths = place_names(lengths, numbers, bounds, len(separator))
+    return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), name_starts, name_lengths
 
 
 def place_names(
@@ -241,9 +241,9 @@ def place_names(
 ) -> tuple[Int64s, Int64s]:
     """Return the starts and lengths of the names that `join_tokens` makes, where names follow each other."""
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[numbers])])
-    gaps = separator_length * np.maximum(np.diff(bounds) - 1, 0)
-    sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
-    return np.cumsum(sizes) - sizes, sizes
+    separator_bytes = separator_length * np.maximum(np.diff(bounds) - 1, 0)
+    name_lengths = ends[bounds[1:]] - ends[bounds[:-1]] + separator_bytes
+    return np.cumsum(name_lengths) - name_lengths, name_lengths
 
 
 def make_pair_keys(
