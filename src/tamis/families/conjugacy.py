@@ -39,7 +39,10 @@ class ConjugateFamily(Family):
 
     @abstractmethod
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        """log of the integral of exp(η·total − weight · A(η)) over all natural parameters η (*batch,)."""
+        """log of the integral of exp(η·total − weight · A(η)) over all natural parameters η (*batch,).
+
+        `Gaussian` integrates over its μ and σ² instead.
+        """
 
     @abstractmethod
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:

@@ -264,9 +264,8 @@ def _read_manifest(raw: bytes) -> Content:
     if not isinstance(manifest, dict):
         raise _make_refusal("its manifest is not an object")
     format_number = manifest.get("format")
-    if (
-        type(format_number) is int and format_number > _FORMAT
-    ):  # checked first, because a newer format may differ in all else
+    # Checked first, because a newer format may differ in all else.
+    if type(format_number) is int and format_number > _FORMAT:
         raise _RefusedError(
             f"which was written by a newer tamis in format {format_number}, "
             f"expected format {_FORMAT}: upgrade tamis"
