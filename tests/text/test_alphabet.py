@@ -164,7 +164,7 @@ def test_ascii_is_read_off_a_table_of_its_own() -> None:
         kind = kinds(found)[:128].tolist()
         names = folded(found, letters.pool, np.arange(128))
         assert set(kind) == {BREAK, WORD}
-        assert letters.small.tolist() == [
+        assert letters.ascii.tolist() == [
             name[0] if k == WORD else 0 for k, name in zip(kind, names, strict=True)
         ]
         assert all(len(name) == 1 for name in names)

@@ -1,4 +1,4 @@
-"""Bernoulli: one bit. T(x) = x, A(η) = log(1 + e^η), ∇A the logistic function."""
+"""Bernoulli: a value that is 0 or 1. T(x) = x, A(η) = log(1 + e^η), ∇A the logistic function."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -22,7 +22,7 @@ class Bernoulli(ProbabilityFamily):
     (0.55, -0.847)
     """
 
-    extra_successes: ClassVar[float] = 0.0  # the first parameter of the beta prior counts successes alone
+    extra_successes: ClassVar[float] = 0.0  # because η is the logit: see `ProbabilityFamily`
 
     probability: Array  # batch
 
@@ -64,6 +64,7 @@ class Bernoulli(ProbabilityFamily):
         return type(self)(floats(mean, "mean")[..., 0])
 
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the numbers of ones and of zeros."""
         return total[..., 0], weight - total[..., 0]
 
     def default_prior(self, strength: float, weight: Array, total: Array) -> tuple[Array, Array]:
@@ -78,8 +79,8 @@ class Bernoulli(ProbabilityFamily):
 
     def log_density(self, x: ArrayLike) -> Array:
         inside, p = self.supports(x), self.probability
-        bit = np.where(inside, floats(x, "x"), 0.0)
-        return np.where(inside, special.xlogy(bit, p) + special.xlog1py(1.0 - bit, -p), -np.inf)
+        value = np.where(inside, floats(x, "x"), 0.0)
+        return np.where(inside, special.xlogy(value, p) + special.xlog1py(1.0 - value, -p), -np.inf)
 
     def entropy(self) -> Array:
         p = self.probability

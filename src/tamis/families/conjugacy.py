@@ -2,8 +2,9 @@
 
 p(η) ∝ exp(η·τ − νA(η)), so that observing adds the weight to ν and ΣT(x) to τ. A family defines the
 normalizer, the mode and draws of this distribution in its usual parameters. Under it the expected mean
-parameters of every family are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families,
-1979). Any such family of one column can be a column of naive Bayes or of a mixture: see
+parameters are τ / ν (P. Diaconis and D. Ylvisaker, Conjugate priors for exponential families, 1979). (The
+prior of `Gaussian`, a density of other parameters, expects the mean and variance of the pseudo-observations.)
+Any such family of one column can be a column of naive Bayes or of a mixture: see
 `tamis.models.generative.family_columns`.
 """
 
@@ -27,7 +28,7 @@ class ConjugateFamily(Family):
     plus those of a statistic.
 
     >>> from tamis.families import Poisson
-    >>> calls, weight, total = Poisson(1.0), np.array(2.0), np.array([6.0])  # two hours of three calls each
+    >>> calls, weight, total = Poisson(1.0), np.array(2.0), np.array([6.0])  # 6 calls in 2 hours: Gamma(6, 2)
     >>> float(calls.prior_mean(weight, total).rate), float(calls.prior_mode(weight, total).rate)
     (3.0, 2.5)
     >>> calls.log_predictive(weight, total, np.array([0.0, 3.0])).round(3).tolist()
@@ -38,14 +39,18 @@ class ConjugateFamily(Family):
 
     @abstractmethod
     def log_prior_normalizer(self, weight: Array, total: Array) -> Array:
-        """log of the integral over all parameters of exp(η·total − weight · A(η)) (*batch,)."""
+        """log of the integral of exp(η·total − weight · A(η)) over all natural parameters η (*batch,).
+
+        `Gaussian` integrates over its μ and σ² instead.
+        """
 
     @abstractmethod
     def log_evidence(self, prior_weight: Array, prior_total: Array, weight: Array, total: Array) -> Array:
         """log p(data) with the parameters integrated out, without Σ log h(x) (*batch,).
 
         `weight` and `total` are the number of observations (*batch,) and ΣT(x) (*batch, k). On paper this is
-        log_prior_normalizer(sums of both) − log_prior_normalizer(prior); subclasses cancel the large terms.
+        log_prior_normalizer(sums of both) − log_prior_normalizer(prior). That would be a small difference of
+        large numbers, so subclasses call the functions `log_…_ratio`, which compute it without cancellation.
         """
 
     @abstractmethod
@@ -63,7 +68,7 @@ class ConjugateFamily(Family):
     def log_predictive(self, weight: Array, total: Array, x: Array) -> Array:
         """log p(x) with the parameters integrated out; −∞ outside the support."""
         inside = self.supports(x)
-        value = np.where(inside, x, 1.0)
+        value = np.where(inside, x, 1.0)  # where the result is −∞, any number serves
         evidence = self.log_evidence(weight, total, np.ones(value.shape), self.sufficient(value))
         return np.where(inside, self.log_base(value) + evidence, -np.inf)
 
@@ -85,7 +90,10 @@ class ConjugateFamily(Family):
 
 
 class ScalarFamily(TallyFamily, ConjugateFamily):
-    """A family with T(x) = x and one parameter to infer; other parameters may be fixed."""
+    """A family with T(x) = x and one parameter to infer; other parameters may be fixed.
+
+    `TallyFamily` sums T(x), and fits a member to the sums.
+    """
 
     def sufficient(self, x: ArrayLike) -> Array:
         return floats(x, "x")[..., None]
@@ -96,7 +104,9 @@ class RateFamily(ScalarFamily):
 
     rate: Array  # batch
 
-    extra_events: ClassVar[float] = 1.0  # the shape of the prior minus its number of events
+    # The shape of the gamma minus the prior's number of events: 1 where η = −rate, because the prior is a
+    # density of η, and 0 where η = log rate (`Poisson`).
+    extra_events: ClassVar[float] = 1.0
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -129,7 +139,7 @@ class RateFamily(ScalarFamily):
         return self._with_rate(rng.standard_gamma(shape) / rate)
 
     def _with_rate(self, rate: Array) -> Self:
-        member: Any = self
+        member: Any = self  # a dataclass, as each subclass is
         return replace(member, rate=rate)  # type: ignore[no-any-return]
 
 
@@ -138,7 +148,9 @@ class ProbabilityFamily(ScalarFamily):
 
     probability: Array  # batch
 
-    extra_successes: ClassVar[float] = 1.0  # the first parameter of the prior minus its successes
+    # The first parameter of the beta minus the prior's successes: 1 where η = log(1 − probability), because
+    # the prior is a density of η, and 0 where η is the logit (`Bernoulli`).
+    extra_successes: ClassVar[float] = 1.0
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -166,7 +178,7 @@ class ProbabilityFamily(ScalarFamily):
     def prior_mode(self, weight: Array, total: Array) -> Self:
         """The mode of the prior: 0 or 1 if the density is largest there; ½ if it is uniform.
 
-        Raise ValueError if it is infinite at both.
+        Raise ValueError if it is infinite at both; `alpha` and `estimate` are parameters of `NaiveBayes`.
         """
         a, b = self._beta_pair(weight, total)
         if ((a < 1) & (b < 1)).any():
@@ -176,14 +188,14 @@ class ProbabilityFamily(ScalarFamily):
             )
         successes, failures = np.maximum(a - 1.0, 0.0), np.maximum(b - 1.0, 0.0)
         trials = successes + failures
-        end = np.where(a == b, 0.5, np.where(a > b, 1.0, 0.0))  # if neither a nor b is above 1
+        mode_at_end = np.where(a == b, 0.5, np.where(a > b, 1.0, 0.0))  # if neither a nor b is above 1
         return self._with_probability(
-            np.where(trials > 0, successes / np.where(trials > 0, trials, 1.0), end)
+            np.where(trials > 0, successes / np.where(trials > 0, trials, 1.0), mode_at_end)
         )
 
     def sample_prior(self, rng: np.random.Generator, weight: Array, total: Array) -> Self:
         return self._with_probability(rng.beta(*self._beta_pair(weight, total)))
 
     def _with_probability(self, probability: Array) -> Self:
-        member: Any = self
+        member: Any = self  # a dataclass, as each subclass is
         return replace(member, probability=probability)  # type: ignore[no-any-return]

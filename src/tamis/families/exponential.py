@@ -63,6 +63,7 @@ class Exponential(RateFamily):
         return type(self)(1.0 / mu)
 
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the events and the time: each row is the waiting time for one event."""
         return weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

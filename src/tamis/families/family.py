@@ -4,6 +4,9 @@ A family's file defines h, T, A, ∇A and its inverse, and how to draw a sample;
 An object is one member of the family, or a batch of them: its parameters may be arrays, and x is broadcast
 against them. Where the derived formula would lose digits by cancellation (a Gaussian with a large mean) or
 yield 0 · ∞ (a probability of 0), the family's file overrides it; tests check that both agree.
+
+In `np.where(inside, x, 1.0)`, the number replaces an x outside the support only to avoid NumPy's warnings:
+the result there is replaced, too.
 """
 
 import operator
@@ -35,7 +38,7 @@ class Family(Batched, ABC):
     """One member of an exponential family, or a batch."""
 
     event_axes: ClassVar[int] = 0  # axes of one observation: 0 for a number, 1 for a vector
-    discrete: ClassVar[bool] = True  # whether p is a probability mass; otherwise it is a density
+    discrete: ClassVar[bool] = True  # whether p(x) is a probability; otherwise it is a density
     log_base_constant: ClassVar[float] = 0.0  # log h(x) of a family whose h does not depend on x
 
     @property
@@ -115,11 +118,13 @@ class Family(Batched, ABC):
 
     def kl(self, other: Self) -> Array:
         """KL(self ‖ other) in nats, for another member of the same family with the same support."""
-        own, others = type(self).__name__, type(other).__name__
+        name, other_name = type(self).__name__, type(other).__name__
         if type(other) is not type(self):
-            raise TypeError(f"got the divergence of {own} from {others}, expected two members of one family")
+            raise TypeError(
+                f"got the divergence of {name} from {other_name}, expected two members of one family"
+            )
         if other.support != self.support:
-            raise ValueError(f"got another {own} of {other.support}, expected {self.support}")
+            raise ValueError(f"got another {name} of {other.support}, expected {self.support}")
         return self._kl(other)
 
     def _kl(self, other: Self) -> Array:
@@ -219,7 +224,7 @@ def check_vectors(x: ArrayLike, d: int, what: str) -> Array:
 
 
 def check_statistic(statistic: Any, kind: type[Sums]) -> Any:
-    """Return the statistic; raise unless it is a `kind` and all its weights are above zero."""
+    """Return the statistic; raise unless it is of the type `kind` and all its weights are above zero."""
     if not isinstance(statistic, kind):
         raise TypeError(
             f"got a {type(statistic).__name__}, expected a {kind.__name__}: use the family's observe first"

@@ -77,6 +77,7 @@ class Gamma(RateFamily):
         return replace(self, rate=self.shape / mu)
 
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the events and the time: each row is the waiting time for `shape` events."""
         return self.shape * weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

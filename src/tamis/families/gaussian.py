@@ -25,7 +25,8 @@ class Gaussian(ConjugateFamily):
     rounding in the mean parameters (μ, μ² + σ²), but not in natural parameters or in the statistic.
 
     The conjugate prior is normal–inverse-gamma. With ν pseudo-observations of mean m and variance v, μ is
-    normal with mean m and variance σ²/ν, and σ² is inverse-gamma with shape 1 + ν/2 and mean v.
+    normal with mean m and variance σ²/ν, and σ² is inverse-gamma with shape 1 + ν/2 and mean v. Its density
+    of (μ, σ²) is proportional to exp(η·τ − νA(η)) / σ⁵; as a density of η it would have σ⁶, and another mean.
 
     >>> heights = Gaussian(0, 1).observe([1.0, 2.0, 3.0])
     >>> fitted = Gaussian(0, 1).fit(heights)

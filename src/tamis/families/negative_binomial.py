@@ -83,6 +83,7 @@ class NegativeBinomial(ProbabilityFamily):
         return replace(self, probability=_GEOMETRIC.with_mean(floats(mean, "mean") / self.size).probability)
 
     def count_outcomes(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the numbers of successes and of failures: each row has `size` successes."""
         return self.size * weight, total[..., 0]
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -25,7 +25,7 @@ class Poisson(RateFamily):
     (10.629278904, -inf)
     """
 
-    extra_events: ClassVar[float] = 0.0
+    extra_events: ClassVar[float] = 0.0  # because η = log rate: see `RateFamily`
 
     rate: Array  # batch
 
@@ -71,6 +71,7 @@ class Poisson(RateFamily):
         return type(self)(floats(mean, "mean")[..., 0])
 
     def count_events(self, weight: Array, total: Array) -> tuple[Array, Array]:
+        """Return the events and the time: each row is a count of events in a unit of time."""
         return total[..., 0], weight
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -79,11 +79,11 @@ def find_family(family: object, where: str = "") -> Family:
         raise ValueError(f"got {one_line(family)}{where}, expected one of {', '.join(FAMILIES)}")
     member = FAMILIES[family]
     if isinstance(member, ConjugateFamily) and member.fixed:
-        kind = f"tamis.families.{type(member).__name__}"
+        constructor = f"tamis.families.{type(member).__name__}"
         example = ", ".join(f"{name}={getattr(member, name):g}" for name in member.fixed)
         raise ValueError(
             f"got {family!r}{where} without its {' and '.join(member.fixed)}, expected a member of the "
-            f"family that has it: {kind}({example})"
+            f"family that has it: {constructor}({example})"
         )
     return member
 

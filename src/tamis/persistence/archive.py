@@ -40,7 +40,7 @@ Arrays = dict[str, NDArray[Any]]
 
 # Types of arrays, as NumPy writes them.
 _UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")  # of NumPy's times
-_TIMES = {f"<{kind}8[{unit}]" for kind in "Mm" for unit in _UNITS}  # M: points in time; m: durations
+_TIMES = {f"<{letter}8[{unit}]" for letter in "Mm" for unit in _UNITS}  # M: points in time; m: durations
 _INTEGERS = {"|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8"}
 _FLOATS = {"<f2", "<f4", "<f8", "<c8", "<c16"}
 DTYPES = frozenset(_INTEGERS | _FLOATS | _TIMES)  # the types that arrays in a file may have
@@ -180,7 +180,8 @@ def _view_bytes(array: NDArray[Any]) -> memoryview:
 
 def _add_member(archive: ZipFile, name: str, parts: list[Any]) -> None:
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
+    # Unix (3) and permissions of a Unix file, on every system, so that files of the same content are equal.
+    info.create_system, info.external_attr = 3, 0o644 << 16
     info.file_size = sum(map(len, parts))  # known in advance, so that zipfile uses ZIP64 for large members
     with archive.open(info, "w") as member:
         for part in parts:
@@ -262,12 +263,14 @@ def _read_manifest(raw: bytes) -> Content:
     manifest = json.loads(raw.decode())
     if not isinstance(manifest, dict):
         raise _make_refusal("its manifest is not an object")
-    form = manifest.get("format")
-    if type(form) is int and form > _FORMAT:  # checked first, because a newer format may differ in all else
+    format_number = manifest.get("format")
+    # Checked first, because a newer format may differ in all else.
+    if type(format_number) is int and format_number > _FORMAT:
         raise _RefusedError(
-            f"which was written by a newer tamis in format {form}, expected format {_FORMAT}: upgrade tamis"
+            f"which was written by a newer tamis in format {format_number}, "
+            f"expected format {_FORMAT}: upgrade tamis"
         )
-    if manifest.keys() != _FIELDS or type(form) is not int or form != _FORMAT:
+    if manifest.keys() != _FIELDS or type(format_number) is not int or format_number != _FORMAT:
         raise _make_refusal(f"its manifest is not of format {_FORMAT}")
     digest = manifest.pop("sha256")
     text = _write_json(manifest)
@@ -297,11 +300,11 @@ def _read_declaration(entry: Any) -> tuple[str, str, tuple[int, ...], str]:
 def _read_array(
     archive: ZipFile, member: ZipInfo, dtype: str, shape: tuple[int, ...], digest: str, size: int
 ) -> NDArray[Any]:
-    kind = np.dtype(dtype)
+    array_type = np.dtype(dtype)
     if len(shape) > 32:
         raise _make_refusal(f"{member.filename!r} has {len(shape)} dimensions")
     header = _make_header(dtype, shape)
-    declared_bytes = len(header) + prod(shape) * kind.itemsize
+    declared_bytes = len(header) + prod(shape) * array_type.itemsize
     if declared_bytes != member.file_size:
         raise _make_refusal(f"{member.filename!r} has {member.file_size} bytes and declares {declared_bytes}")
     # If one axis has the length 0, the number of bytes does not limit the others.
@@ -311,9 +314,10 @@ def _read_array(
     numbers = memoryview(raw)[len(header) :]
     if raw[: len(header)] != header or sha256(numbers).hexdigest() != digest:
         raise _make_refusal(f"{member.filename!r} is not the array that its manifest declares")
-    array: NDArray[Any] = np.ndarray(shape, kind, buffer=raw, offset=len(header))  # read-only, as bytes are
-    if not kind.isnative:
-        array = array.astype(kind.newbyteorder("="))
+    # Read-only, as bytes are.
+    array: NDArray[Any] = np.ndarray(shape, array_type, buffer=raw, offset=len(header))
+    if not array_type.isnative:
+        array = array.astype(array_type.newbyteorder("="))
         array.setflags(write=False)
     return array
 

@@ -1,4 +1,4 @@
-"""Rules for the content of files: one rule per field, and a function that checks a value against its rule.
+"""Rules for the content of files of models: one per field, and a function that checks a value by its rule.
 
 A file may come from an untrusted source, so a value is checked by its rule before a model uses it. A rule
 states the type of a value, its range, and the sizes of its axes. A size is a number or a name: the first
@@ -28,7 +28,8 @@ Sizes = dict[str, int]
 Size = int | str
 Bound = float | str | None  # a number, the name of a size, or None for no bound
 
-SPARE_ELEMENTS = 1 << 22  # array elements (32 MB) that a model may allocate beyond the size of its file
+# Array elements (32 MB) that a model may allocate besides one per byte of its file (`estimators.saved`).
+SPARE_ELEMENTS = 1 << 22
 
 
 class Rule(Protocol):
@@ -62,19 +63,19 @@ def check(rule: Rule, value: Any, place: str, file_bytes: int) -> Sizes:
 class Numbers:
     """An array of one of some types and of this shape, whose values are in a range.
 
-    `kinds` are types as NumPy abbreviates them, such as "f8", or "f8 f4". If `finite`, floats must be finite.
-    All values must be at least `least`, and less than `below`.
+    `dtypes` are types as NumPy abbreviates them, such as "f8", or "f8 f4". If `finite`, floats must be
+    finite. All values must be at least `least`, and less than `below`.
     """
 
     def __init__(
-        self, kinds: str, *shape: Size, finite: bool = True, least: Bound = None, below: Bound = None
+        self, dtypes: str, *shape: Size, finite: bool = True, least: Bound = None, below: Bound = None
     ) -> None:
-        self.kinds, self.shape, self.finite, self.least, self.below = kinds, shape, finite, least, below
+        self.dtypes, self.shape, self.finite, self.least, self.below = dtypes, shape, finite, least, below
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        if type(value) is not np.ndarray or value.dtype.str[1:] not in self.kinds.split():
-            kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _describe(value)
-            raise ValueError(f"{place} is {kind}, expected an array of {self.kinds}")
+        if type(value) is not np.ndarray or value.dtype.str[1:] not in self.dtypes.split():
+            given = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _describe(value)
+            raise ValueError(f"{place} is {given}, expected an array of {self.dtypes}")
         _match_shape(value.shape, self.shape, place, sizes)
         if not value.size:
             return
@@ -113,7 +114,7 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer in a range, by default from 0 to 2**62; if `name` is given, it is the size of that name."""
+    """An integer in a range, by default from 0 to 2**62; with `name`, it is also the size of that name."""
 
     least: Bound = 0
     most: Bound = None
@@ -129,7 +130,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false; if `name` is given, the size of that name is 1 or 0."""
+    """True or false; with `name`, the size of that name is 1 or 0, for use in conditions of `DictOf`."""
 
     name: str = ""
 
@@ -168,14 +169,14 @@ class KeysOf:
 class Statistic:
     """A statistic of this type, with sums of these shapes, whose fields in `traits` have the values there."""
 
-    kind: type[Sums]
+    statistic_type: type[Sums]
     shapes: Mapping[str, tuple[Size, ...]]
     labelled: bool | None = None  # whether labels name the first axis; None: either
     traits: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        if type(value) is not self.kind:
-            raise ValueError(f"{place} is {_describe(value)}, expected {self.kind.__name__}")
+        if type(value) is not self.statistic_type:
+            raise ValueError(f"{place} is {_describe(value)}, expected {self.statistic_type.__name__}")
         if self.labelled is not None and (value.keys is not None) != self.labelled:
             grouped, expected = (
                 ("not grouped", "one group per label") if self.labelled else ("grouped", "one sum")
@@ -184,11 +185,11 @@ class Statistic:
         for name, expected in self.traits.items():
             if getattr(value, name) != expected:
                 raise ValueError(f"{place}.{name} is {getattr(value, name)!r}, expected {expected!r}")
-        parts = value.parts()
-        if parts.keys() != self.shapes.keys():
-            raise ValueError(f"{place} has sums {', '.join(parts)}, expected {', '.join(self.shapes)}")
-        for name, part in parts.items():
-            _match_shape(part.shape, self.shapes[name], f"{place}.{name}", sizes)
+        sums = value.parts()  # by name
+        if sums.keys() != self.shapes.keys():
+            raise ValueError(f"{place} has sums {', '.join(sums)}, expected {', '.join(self.shapes)}")
+        for name, array in sums.items():
+            _match_shape(array.shape, self.shapes[name], f"{place}.{name}", sizes)
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,10 @@ class Anything:
 
 
 class Either:
-    """A value that satisfies one of several rules; the first that it satisfies is used."""
+    """A value that satisfies one of several rules.
+
+    The first rule that it satisfies defines sizes; if it satisfies none, the error is that of the last rule.
+    """
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
@@ -232,13 +236,13 @@ class Nullable:
 class SequenceOf:
     """A tuple, or a list, of this size, whose items satisfy one rule."""
 
-    kind: type[list[Any]] | type[tuple[Any, ...]]
+    sequence_type: type[list[Any]] | type[tuple[Any, ...]]
     rule: Rule
     size: Size
 
     def check(self, value: Any, place: str, sizes: Sizes) -> None:
-        if type(value) is not self.kind:
-            raise ValueError(f"{place} is {_describe(value)}, expected a {self.kind.__name__}")
+        if type(value) is not self.sequence_type:
+            raise ValueError(f"{place} is {_describe(value)}, expected a {self.sequence_type.__name__}")
         _match_shape((len(value),), (self.size,), place, sizes)
         for number, item in enumerate(value):
             self.rule.check(item, f"{place}[{number}]", dict(sizes))

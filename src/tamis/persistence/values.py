@@ -32,6 +32,7 @@ _MAX_DEPTH = 64  # of nested values; a list that contains itself is deeper, and 
 _LARGE_INTEGER = 1 << 63
 # The errors that reading a tree which `pack` did not make can raise.
 _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+# Random generators, whose state is not saved: see `_make_refusal`.
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.SeedSequence, np.random.BitGenerator)
 _EXPECTED = "expected numbers, strings, dates, arrays, statistics, priors, families, lists, tuples or dicts"
 
@@ -54,8 +55,8 @@ _MEMBERS: dict[str, Any] = {f"family {name}": member for name, member in FAMILIE
 _PARAMETERS |= {type(member): tuple(one.name for one in fields(member)) for member in _MEMBERS.values()}
 _ROUNDED = "rounded"  # a field of Moments and Gram, not written if it is None, and missing in older files
 # The tag of each type, and the type of each tag.
-_TAGS = {kind: kind.__name__ for kind in _PARAMETERS} | {type(one): tag for tag, one in _MEMBERS.items()}
-_KINDS = {tag: kind for kind, tag in _TAGS.items()}
+_TAGS = {cls: cls.__name__ for cls in _PARAMETERS} | {type(member): tag for tag, member in _MEMBERS.items()}
+_CLASSES = {tag: cls for cls, tag in _TAGS.items()}
 
 
 def pack(value: object, arrays: Arrays, name: str = "") -> Tree:
@@ -102,20 +103,20 @@ class _Packer:
                 f"{self._describe_failure()}: got values nested {depth} deep, expected at most {_MAX_DEPTH}: "
                 "does one contain itself?"
             )
-        kind = type(value)
-        if value is None or kind is bool:
+        cls = type(value)
+        if value is None or cls is bool:
             return value  # type: ignore[no-any-return]
-        if simple := _SIMPLE.get(kind):
-            return simple(value)
-        if kind is list:
+        if packer := _PACKERS.get(cls):
+            return packer(value)
+        if cls is list:
             return [self.pack(item, depth + 1) for item in value]
-        if kind is tuple:
+        if cls is tuple:
             return {"tuple": [self.pack(item, depth + 1) for item in value]}
-        if kind is dict:
+        if cls is dict:
             return {"dict": [self._pack_pair(key, item, depth) for key, item in value.items()]}
-        if kind in _PARAMETERS:
+        if cls in _PARAMETERS:
             return self._pack_object(value, depth)
-        if kind in (np.ndarray, np.memmap):
+        if cls in (np.ndarray, np.memmap):
             return self._pack_array(np.asarray(value), depth)
         if isinstance(value, np.generic):
             return self._pack_scalar(value)
@@ -130,22 +131,22 @@ class _Packer:
         return pair
 
     def _pack_object(self, value: Any, depth: int) -> Tree:
-        kind = type(value)
-        parameters = {name: getattr(value, name) for name in _PARAMETERS[kind]}
+        cls = type(value)
+        parameters = {name: getattr(value, name) for name in _PARAMETERS[cls]}
         if (rounded := getattr(value, _ROUNDED, None)) is not None:
             parameters[_ROUNDED] = rounded
-        if kind is Joint:
+        if cls is Joint:
             parameters["parts"] = dict(value.parts)
         try:
-            refuse_inconsistent(kind, parameters)
+            refuse_inconsistent(cls, parameters)
         except (TypeError, ValueError) as problem:
             raise ValueError(
                 f"{self._describe_failure()}: got {problem}, expected one that tamis made"
             ) from None
-        return {_TAGS[kind]: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
+        return {_TAGS[cls]: {name: self.pack(item, depth + 1) for name, item in parameters.items()}}
 
     def _pack_array(self, value: NDArray[Any], depth: int) -> Tree:
-        kind = value.dtype.kind
+        kind = value.dtype.kind  # NumPy's letter: U and S for texts, O for objects, m and M for times
         if value.dtype.newbyteorder("<").str in DTYPES:
             return {"array": self._add_array(value)}
         if kind in "US":  # arrays of the codes of their characters
@@ -167,12 +168,12 @@ class _Packer:
     def _pack_scalar(self, value: np.generic) -> Tree:
         if value.dtype.kind in "mM" and value.dtype.newbyteorder("<").str in DTYPES:
             return {"scalar": self._add_array(np.asarray(value))}
-        simple = _SIMPLE.get(type(plain := value.item()))
+        packer = _PACKERS.get(type(plain := value.item()))
         if isinstance(plain, bool):
             return plain
-        if simple is None:  # a record; a float longer than Python's
+        if packer is None:  # a record; a float longer than Python's
             raise self._make_refusal(value)
-        return simple(plain)
+        return packer(plain)
 
     def _pack_time(self, value: Any) -> Tree:
         """Pack a time of pandas, whose types derive from Python's.
@@ -186,7 +187,7 @@ class _Packer:
             or getattr(value, "nanosecond", getattr(value, "nanoseconds", 0))
         ):
             raise self._make_refusal(value)
-        return _SIMPLE[type(plain := convert())](plain)
+        return _PACKERS[type(plain := convert())](plain)
 
     def _describe_failure(self) -> str:
         names = [key if type(key) is str else repr(key)[:40] for key in self.path]
@@ -230,8 +231,8 @@ def _pack_datetime(value: datetime) -> Tree:
     return {"datetime": [value.replace(tzinfo=None).isoformat(), value.fold, zone]}
 
 
-# Only these exact types: subclasses may have further data.
-_SIMPLE: dict[type, Callable[[Any], Tree]] = {
+# Functions that pack values of exactly these types: subclasses may have further data.
+_PACKERS: dict[type, Callable[[Any], Tree]] = {
     int: lambda value: value if -_LARGE_INTEGER < value < _LARGE_INTEGER else {"int": hex(value)},
     float: _pack_float,
     complex: lambda value: {"complex": repr(value)},
@@ -262,22 +263,22 @@ class _Reader:
     def read(self, tree: Any, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise ValueError("values nested too deep")
-        kind = type(tree)
-        if tree is None or kind in (bool, int, str):
+        cls = type(tree)
+        if tree is None or cls in (bool, int, str):
             return tree
-        if kind is float:
+        if cls is float:
             return tree if isfinite(tree) else _fail("a float that JSON does not have")
-        if kind is list:
+        if cls is list:
             return self._read_list(tree, depth)
-        if kind is not dict or len(tree) != 1:
-            return _fail(f"a {kind.__name__} that is no value")
+        if cls is not dict or len(tree) != 1:
+            return _fail(f"a {cls.__name__} that is no value")
         ((tag, content),) = tree.items()
         if tag in self.nested:
             return self.nested[tag](content, depth)
         if tag in _READERS:
             return _READERS[tag](content)
-        if tag in _KINDS:
-            return self._make(_KINDS[tag], content, depth)
+        if tag in _CLASSES:
+            return self._make(_CLASSES[tag], content, depth)
         return _fail(f"the unknown type {str(tag)[:40]!r}: upgrade tamis if a newer one wrote it")
 
     def _read_list(self, tree: Any, depth: int) -> list[Any]:
@@ -312,12 +313,12 @@ class _Reader:
             array[index] = value
         return _freeze(array.reshape(shape))
 
-    def _make(self, kind: type, tree: Any, depth: int) -> Any:
-        if _expect(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[kind]):
-            _fail(f"a {kind.__name__} with other parameters")
+    def _make(self, cls: type, tree: Any, depth: int) -> Any:
+        if _expect(tree, dict).keys() - {_ROUNDED} != set(_PARAMETERS[cls]):
+            _fail(f"a {cls.__name__} with other parameters")
         parameters = {name: self.read(content, depth + 1) for name, content in tree.items()}
-        refuse_inconsistent(kind, parameters)
-        return kind(**parameters)
+        refuse_inconsistent(cls, parameters)
+        return cls(**parameters)
 
 
 def _read_timedelta(content: Any) -> timedelta:
@@ -333,6 +334,7 @@ def _read_datetime(content: Any) -> datetime:
     return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
+# Functions that read what `_PACKERS` wrote, by tag.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": lambda content: int(content, 16),
     "float": lambda content: (
@@ -353,10 +355,10 @@ def _freeze(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _expect(content: Any, kind: type) -> Any:
+def _expect(content: Any, cls: type) -> Any:
     """Return the content; raise if it is not of this type."""
-    if type(content) is not kind:
-        raise ValueError(f"a {type(content).__name__} in place of a {kind.__name__}")
+    if type(content) is not cls:
+        raise ValueError(f"a {type(content).__name__} in place of a {cls.__name__}")
     return content
 
 

@@ -1,9 +1,7 @@
 """The table of each character's class and folded form. It does not depend on the version of Python.
 
-`tools/alphabet` makes `alphabet.npz` from Unicode's data. The number that describes the character c, its
-cell, is cells[256 * blocks[c >> 8] + (c & 255)]. It holds the character's class in bits 0 to 2, the number of
-bytes of its folded form in bits 3 to 7 (0 if folding does not change the character), and above them the
-position of these bytes in `pool`.
+`tools/alphabet` makes `alphabet.npz` from Unicode's data. `Alphabet` describes the cell of a character, the
+number that holds its class and where its folded form is.
 """
 
 from functools import lru_cache
@@ -56,10 +54,10 @@ def alphabet(fold: Fold = "case", unspaced: Unspaced = "pairs", digits: Digit = 
         cells = np.where(cells & 7 == UNSPACED, cells - np.uint32(UNSPACED - WORD), cells).astype(np.uint32)
     if digits == "shape":
         blocks, cells = _replace_cells(blocks, cells, tables["digits"], _ZERO)
-    small = cells[256 * blocks[0] : 256 * blocks[0] + 128]
-    length, position = small >> 3 & 31, small >> 8
+    ascii_cells = cells[256 * blocks[0] : 256 * blocks[0] + 128]
+    length, position = ascii_cells >> 3 & 31, ascii_cells >> 8
     folded = np.where(length == 0, np.arange(128), tables["pool"][position])
-    folded = np.where(small & 7 == WORD, folded, 0).astype(np.uint8)
+    folded = np.where(ascii_cells & 7 == WORD, folded, 0).astype(np.uint8)
     return Alphabet(folded, blocks, cells, tables["pool"], tables["pairs"], tables["composed"])
 
 

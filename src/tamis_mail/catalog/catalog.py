@@ -368,7 +368,7 @@ class Catalog:
             )
 
     def _index_new_rows(self) -> None:
-        """Add the rows of messages that are not in the index of trigrams yet."""
+        """Add the rows of messages that are not in the index of trigrams yet; `seq` is the last id given."""
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
             (self._read_state("indexed"),),
@@ -378,7 +378,7 @@ class Catalog:
         )
 
     def _delete(self, condition: str, parameter: object) -> None:
-        """Delete rows of messages, and their entries in the index of trigrams."""
+        """Delete rows of messages and, by a command of FTS5, their entries in the index of trigrams."""
         self._connection.execute(
             "INSERT INTO search (search, rowid, heading) SELECT 'delete', id, heading FROM message "
             f"WHERE {condition}",

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 
 FoundFile = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
 ReportError = Callable[[str, OSError], None]  # called with the displayed name of what cannot be read
-# Called with a path, its displayed name and, if it must be left out, the reason; returns whether it is.
+# Called with a path, its displayed name and, if it must be left out, the reason (otherwise None). Returns
+# whether it is left out, perhaps for a reason of its own.
 LeaveOut = Callable[[str, str, str | None], bool]
 
 

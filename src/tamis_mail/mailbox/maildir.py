@@ -28,7 +28,7 @@ from tamis_mail.mailbox.raw_message import SourceError, printable
 _FOLDERS = ("tmp", "new", "cur")
 _MODE = 0o700  # permissions of folders that are created
 _BLOCK = 1 << 20
-_MARK = "maildirfolder"  # the empty file that marks a subfolder in Maildir++ (Maildir with subfolders)
+_MARK_FILE = "maildirfolder"  # the empty file that marks a subfolder in Maildir++ (Maildir with subfolders)
 
 
 def resolve_target(path: str, maildir: str) -> str:
@@ -97,7 +97,7 @@ class MaildirTarget:
         for name in _FOLDERS:
             (root / name).mkdir(_MODE, exist_ok=True)
         if not self.is_created and root.name.startswith(".") and is_maildir(str(root.parent)):
-            (root / _MARK).touch(0o600)
+            (root / _MARK_FILE).touch(0o600)
         self.is_created = True
 
     def take(self, path: str, name: str | None = None) -> str:
@@ -118,7 +118,7 @@ class MaildirTarget:
             try:
                 source.rename(target)
             except OSError as error:
-                if error.errno != errno.EXDEV:
+                if error.errno != errno.EXDEV:  # EXDEV: the target is on another file system
                     raise
                 target = self._move_copy(source, folder, name, is_locked=is_locked)
         self._paths[_split_name(target.name)[0]] = target
@@ -165,7 +165,9 @@ class MaildirTarget:
             raise SourceError(f"{printable(self.path)} is a file, {advice}")
         entries = list_folder(self.path)
         names = {entry.name for entry in entries if is_folder(entry)}
-        if not names.issuperset(("cur", "new")) and any(e.name not in (*_FOLDERS, _MARK) for e in entries):
+        if not names.issuperset(("cur", "new")) and any(
+            e.name not in (*_FOLDERS, _MARK_FILE) for e in entries
+        ):
             raise SourceError(f"{printable(self.path)} is a folder of something else, {advice}")
         for folder in (root, *(root / name for name in _FOLDERS if name in names)):
             _refuse_unless_writable(folder)

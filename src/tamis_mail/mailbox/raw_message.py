@@ -4,7 +4,7 @@ from sys import getfilesystemencoding
 
 
 class SourceError(ValueError):
-    """A path or stream cannot be read as mail. The message says what was expected and what to do."""
+    """A path or stream cannot be read as mail. The error says what was expected, and what to do."""
 
 
 class RawMessage:
@@ -16,8 +16,9 @@ class RawMessage:
     __slots__ = ("name", "path", "position", "raw")
 
     raw: bytes
-    name: str  # its origin, printable: "inbox.mbox#17", "cur/123:2,S", "mail/00017.eml"
-    # Where this message ends in its source, in bytes as `Source.size` counts; approximate if compressed.
+    name: str  # its origin, printable: "inbox.mbox#17" (its 17th), "cur/123:2,S", "mail/00017.eml"
+    # The bytes of the files of its source (`Source.size` in all) up to the end of this message; in a
+    # compressed file, the compressed bytes that were read for it.
     position: int
     path: str  # of its file; undecodable bytes are surrogates (as `os.fsdecode`); empty if there is no file
 

@@ -39,7 +39,7 @@ def open_source(
         head = content.peek(kinds.HEAD)
         if not is_packed(head):
             _refuse_non_mail("standard input", head)
-        return Source("stdin", "stdin", None, largest=largest, allow_mbox=allow_mbox, content=content)
+        return Source("stdin", "stdin", size=None, largest=largest, allow_mbox=allow_mbox, content=content)
     try:
         status = os.stat(source_path)
         if stat.S_ISDIR(status.st_mode):
@@ -100,7 +100,7 @@ class Source:
         self,
         path: str,
         kind: str,
-        size: int | None,
+        size: int | None,  # in bytes, None if it is not known yet
         *,
         largest: int | None = None,
         allow_mbox: bool = False,
@@ -145,7 +145,7 @@ class Source:
     def _read_stdin(self) -> Iterator[RawMessage]:
         content = self._content or Content(Stdin(), as_it_is=not self._allow_mbox)
         if self._allow_mbox:
-            yield from _read_messages(content, "stdin", "", True, self._largest or LARGEST_RAW, 0)
+            yield from _read_messages(content, "stdin", path="", largest=self._largest or LARGEST_RAW)
         elif raw := content.read_all(self._largest):
             yield RawMessage(raw, "stdin", len(raw))
 
@@ -154,7 +154,7 @@ class Source:
         try:
             with File(self.path) as file:
                 content = Content(file)
-                yield from _read_messages(content, name, self.path, True, self._largest or LARGEST_RAW, 0)
+                yield from _read_messages(content, name, self.path, largest=self._largest or LARGEST_RAW)
         except OSError as error:
             raise SourceError(_describe_unreadable(self.path, error)) from None
 
@@ -172,7 +172,9 @@ class Source:
                     else:
                         if may_be_mbox and content.is_packed and mbox.is_mbox(content.peek(mbox.HEAD)):
                             _verify_packed(path)
-                        yield from _read_messages(content, name, path, may_be_mbox, largest, offset)
+                        yield from _read_messages(
+                            content, name, path, may_be_mbox=may_be_mbox, largest=largest, offset=offset
+                        )
                     offset += file.size
             except (FileNotFoundError, IrregularFileError):
                 continue  # it vanished, or is no regular file
@@ -232,7 +234,7 @@ def _verify_packed(path: str) -> None:
 
 
 def _read_messages(
-    content: Content, name: str, path: str, may_be_mbox: bool, largest: int, offset: int
+    content: Content, name: str, path: str, *, largest: int, may_be_mbox: bool = True, offset: int = 0
 ) -> Iterator[RawMessage]:
     """Yield the messages of a file; `offset` is the total size of the files that precede it in its source."""
     if may_be_mbox and mbox.is_mbox(content.peek(mbox.HEAD)):
@@ -277,7 +279,7 @@ def _open_folder(
 ) -> Source:
     kind = folders.kind_of(folders.list_folder(path))
     source = Source(
-        path, kind, None, largest=largest, label=label, subfolders=subfolders, other_paths=other_paths
+        path, kind, size=None, largest=largest, label=label, subfolders=subfolders, other_paths=other_paths
     )
     if source.kind == "folder" and not any(map(_may_be_mail, source.list_paths())):
         raise SourceError(

@@ -19,11 +19,11 @@ _CHUNK = 1 << 16  # bytes of a file that are read first, and bytes of a packed f
 _BLOCK = 1 << 20
 # Unpacked bytes per packed byte. Mail has about 3, copies of one newsletter 50, zero bytes 1000.
 _MAX_RATIO = 200
-_ALWAYS_ALLOWED = LARGEST_RAW + (
-    2 << 20
-)  # unpacked bytes that are allowed at any ratio: they fit into memory
+# Unpacked bytes that are allowed at any ratio: they fit into memory.
+_ALWAYS_ALLOWED = LARGEST_RAW + (2 << 20)
 _MAX_UNPACKED = 100 << 30  # bytes; no mailbox is this large
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MB to unpack; a hostile header may ask for 4 GB
+# Do not wait for the writer of a FIFO, do not pass the descriptor to programs, and keep line ends on Windows.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -210,7 +210,7 @@ class _Gunzip(_Decompressor):
     """The decompressor of gzip, with the same interface."""
 
     def __init__(self) -> None:
-        self._decompressor = import_module("zlib").decompressobj(wbits=31)
+        self._decompressor = import_module("zlib").decompressobj(wbits=31)  # 15 for zlib, 16 more for gzip
         self.eof = False
         self.needs_input = True
         self.unused_data = b""

@@ -135,21 +135,21 @@ def _choose_recipient(recipe: Recipe, slots: Slots, dice: Dice) -> tuple[str, st
     The To of a recipe is the field itself, or a word for a form of the recipient, such as "work" or "crowd".
     """
     default = "[me|me|work|bare|undisclosed|crowd|work]" if recipe.label == "spam" else "me"
-    kind = slots.fill(recipe.header("To", default))
-    if kind == "work":
+    recipient_form = slots.fill(recipe.header("To", default))
+    if recipient_form == "work":
         return f"{_ME} <{_WORK}>" if dice.chance(0.6) else _WORK, _WORK
-    if kind == "me":
+    if recipient_form == "me":
         return f"{_ME} <{_PRIVATE}>" if dice.chance(0.7) else _PRIVATE, _PRIVATE
-    if kind == "bare":
+    if recipient_form == "bare":
         return dice.pick((_PRIVATE, _WORK, f"<{_PRIVATE}>", f"mirelle <{_PRIVATE}>")), _PRIVATE
-    if kind == "undisclosed":
+    if recipient_form == "undisclosed":
         return dice.pick(("undisclosed-recipients:;", "Undisclosed recipients:;", "")), _PRIVATE
-    if kind == "crowd":
+    if recipient_form == "crowd":
         others = [f"{name.lower()}@tavast.example" for name in dice.pick_several(words()["en.first"], 4)]
         return ", ".join(sorted([_PRIVATE, *others])), _PRIVATE
-    if kind == "list":
+    if recipient_form == "list":
         return "", _LISTS
-    return kind, _PRIVATE
+    return recipient_form, _PRIVATE
 
 
 def _make_content(recipe: Recipe, slots: Slots, body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
@@ -192,8 +192,9 @@ def _make_text(text: str, subtype: str, manner: _Manner) -> Part:
 
 
 def _make_attachment(description: str, dice: Dice) -> Part:
-    kind, _, name = description.partition(" ")
-    return wire.make_attachment(attachments.CONTENT_TYPES[kind], name, attachments.make_file(kind, dice))
+    file_type, _, name = description.partition(" ")
+    data = attachments.make_file(file_type, dice)
+    return wire.make_attachment(attachments.CONTENT_TYPES[file_type], name, data)
 
 
 def _make_image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Part:
@@ -203,11 +204,11 @@ def _make_image_only(body: str, manner: _Manner, draft: Draft, dice: Dice) -> Pa
     page = f'<html><body><a href="{address}"><img src="cid:{identity}" border="0"></a></body></html>\n'
     if "hidden" in manner.tricks:
         page = tricks.append_hidden_text(page, dice)
-    kind = dice.pick(("png", "jpg"))
+    file_type = dice.pick(("png", "jpg"))
     picture = wire.make_attachment(
-        attachments.CONTENT_TYPES[kind],
-        f"{dice.string(8)}.{kind}",
-        attachments.make_file(kind, dice),
+        attachments.CONTENT_TYPES[file_type],
+        f"{dice.string(8)}.{file_type}",
+        attachments.make_file(file_type, dice),
         inline=identity,
     )
     return wire.make_multipart(
@@ -243,13 +244,14 @@ def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[
     With probability 3/8, or if the message cannot have the fault that was drawn, add none.
     """
     fault = dice.pick(("none", "none", "none", "unclosed", "mismatch", "charset", "raw", "twice"))
-    kind = part.headers[0][1]
-    if fault == "unclosed" and kind.startswith("multipart"):
+    content_type = part.headers[0][1]
+    # In this order: no closing boundary, wrong boundary, wrong charset, subject not encoded, two subjects.
+    if fault == "unclosed" and content_type.startswith("multipart"):
         return headers, replace(part, payload=part.payload[: part.payload.rindex(b"--", 0, -4)])
-    if fault == "mismatch" and kind.startswith("multipart"):
-        return headers, replace(part, headers=(("Content-Type", kind[:-1] + 'x"'), *part.headers[1:]))
-    if fault == "charset" and "charset=" in kind:
-        wrong = kind.partition("charset=")[0] + dice.pick(
+    if fault == "mismatch" and content_type.startswith("multipart"):
+        return headers, replace(part, headers=(("Content-Type", content_type[:-1] + 'x"'), *part.headers[1:]))
+    if fault == "charset" and "charset=" in content_type:
+        wrong = content_type.partition("charset=")[0] + dice.pick(
             ("charset=windows-1251", 'charset="chinesebig5"', "charset=DEFAULT")
         )
         return headers, replace(part, headers=(("Content-Type", wrong), *part.headers[1:]))

@@ -22,7 +22,7 @@ class Sample:
 
     raw: bytes
     label: Label
-    kind: str
+    kind: str  # of its recipe
 
 
 def messages(seed: int = 2026) -> Iterator[Sample]:
@@ -35,7 +35,7 @@ def messages(seed: int = 2026) -> Iterator[Sample]:
     planned: list[tuple[datetime, int, Recipe, Dice, int]] = []
     for recipe in recipes():
         for copy in range(recipe.times):
-            dice = Dice(
+            dice = Dice(  # the seed of this message
                 f"{seed} {recipe.label} {recipe.kind} {recipe.language} {recipe.header('Subject')} {copy}"
             )
             when = _draw_arrival(recipe, dice)

@@ -1,14 +1,15 @@
 """Text files → recipes and word lists.
 
-A recipe opens with a line `%% kind language option=value …`; headers as in mail, a blank line and a body
-follow. `[this|that]` is a choice, `[1:this|that]` is the same choice wherever the number is the same (so that
-a subject fits its body), and `{slot}` is filled in later. The file's name begins with ham or spam. Options,
-whose values are separated by commas:
+A recipe opens with a line `%% kind language option=value …`; the kind is a sort of mail, such as letter or
+bank. Headers as in mail, a blank line and a body follow. `[this|that]` is a choice, `[1:this|that]` is the
+same choice wherever the number is the same (so that a subject fits its body), and `{slot}` is filled in
+later. The file's name begins with ham or spam. Options, whose values are separated by commas:
 
 - times: how many messages are made of the recipe;
-- by (programs of `writers`), form (of the body: plain, html, both or image), charset, encoding: each message
-  has one of the values;
-- trick: each message has all of them (`tricks`, `composing`).
+- by (the program that writes the message, a name in `writers.WRITERS`), form (of the body: plain, html, both
+  or image), charset, encoding (Content-Transfer-Encoding): each message has one of the values;
+- trick (a disguise of words, a name in `tricks`, or padding or hidden, which `composing` adds): each message
+  has all of them.
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Recipe:
     """The text of a message with its alternatives."""
 
     label: Label
-    kind: str
+    kind: str  # of mail, such as "letter"
     language: str
     options: dict[str, tuple[str, ...]]
     headers: tuple[tuple[str, str], ...]

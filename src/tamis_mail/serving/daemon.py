@@ -123,7 +123,10 @@ async def _serve(options: Namespace, make_service: Callable[..., Service], sourc
     log = Log(sys.stderr, options.log_format)
     path_of, user_of = _make_lookups(store, options.user_stores)
     limits = Limits(
-        options.max_connections, options.max_size, float(options.timeout), float(options.idle_timeout)
+        connections=options.max_connections,
+        size=options.max_size,
+        seconds=float(options.timeout),
+        idle_seconds=float(options.idle_timeout),
     )
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     filtering = Filtering(path_of, threads=options.threads, source=source)

@@ -228,7 +228,10 @@ def _judge(
         path = common_path
     if not worker.stores.has_store(path):
         nothing_learned = Verdict(Judgement("unsure", 0.5, 0.0, {}), tuple)  # `tuple()`: no evidence
-        return [TimedVerdict(nothing_learned, RULE.spam, time.perf_counter() - started) for _ in items]
+        default_threshold = RULE.spam
+        return [
+            TimedVerdict(nothing_learned, default_threshold, time.perf_counter() - started) for _ in items
+        ]
     sieve = worker.stores.open(path)
     required = Rule.of(sieve.verdict_store).spam
     verdicts: dict[int, Verdict] = {}
@@ -254,5 +257,5 @@ def _learn(raw: bytes, label: str, worker: _Worker, path: Path) -> Receipt:
 
 def _forget(raw: bytes, worker: _Worker, path: Path) -> Receipt:
     if not worker.stores.has_store(path):
-        return Receipt("unknown", None, None, digest(canonical(raw)))
+        return Receipt("unknown", label=None, before=None, digest=digest(canonical(raw)))
     return worker.stores.open(path).forget(raw, source=worker.source)

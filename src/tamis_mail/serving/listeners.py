@@ -110,7 +110,7 @@ def _open_unix(path: Path, mode: int) -> socket.socket:
 
 
 def _take_systemd_sockets() -> list[socket.socket]:
-    """Take the sockets that systemd has opened for this process."""
+    """Take the sockets that systemd has opened, LISTEN_FDS of them, if LISTEN_PID is this process."""
     count = 0
     with suppress(ValueError):
         if int(os.environ.get("LISTEN_PID", "0")) == os.getpid():

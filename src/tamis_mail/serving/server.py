@@ -24,7 +24,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a daemon."""
+    """The limits of a daemon. `Server` keeps all but `size` and `idle_seconds`, which its handlers keep."""
 
     connections: int = 100  # maximum number of connections at once
     size: int = 10 << 20  # maximum bytes of a message: with 100 connections, 1 GB of memory
@@ -91,9 +91,10 @@ class Server:
         for each in self.sockets:
             name = each.getsockname() if each.family == socket.AF_UNIX else ""
             each.close()
+            # A socket file that systemd made is left, because systemd itself listens there.
             if name in [listener.path for listener in self.listeners if listener.path]:
                 with suppress(OSError):
-                    os.unlink(name)  # noqa: PTH108 (a name that the user gave, as it is)
+                    os.unlink(name)  # noqa: PTH108 (paths are strings here)
 
     async def _accept(self, listening: socket.socket) -> None:
         """Accept connections at a socket, and serve each in a task, until this task is cancelled."""
@@ -156,13 +157,17 @@ class Server:
             loop.add_signal_handler(signal.SIGHUP, self._reload)
 
     def _reload(self) -> None:
-        self.log.write("reloaded")
+        self.log.write("reloaded")  # also without `reload`: it confirms that the signal was received
         if self.reload is not None:
             self.reload()
 
 
 def _notify_systemd(state: str) -> None:
-    """Send the daemon's state to systemd, if it waits for that."""
+    """Send the daemon's state to systemd, if it waits for that (the protocol of `sd_notify`).
+
+    systemd names its socket in NOTIFY_SOCKET: a path or, after "@", a name that is in no file system, which
+    Linux expects with a zero byte in place of "@".
+    """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -21,6 +21,7 @@ class OpenStores:
 
     def __init__(self, *, readonly: bool) -> None:
         self._readonly = readonly
+        # The numbers of `_identify` when the store was opened, and the store; the last used is the last.
         self._sieves: OrderedDict[Path, tuple[tuple[int, ...], Sieve]] = OrderedDict()
 
     def open(self, path: Path) -> Sieve:

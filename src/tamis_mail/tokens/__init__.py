@@ -8,6 +8,9 @@
 - `marks`: other properties of the body: hosts, file names, the tree of MIME parts, hidden words, tricks.
 - `relations`: whether the parts of a message agree: `links:other-domain`, `dkim:own-domain`.
 
+Tokens of `headers` and `marks` begin with a field's name, or what they describe. After it, `:` precedes a
+word or a value, and `~` a property, such as the bit length of a number.
+
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
 with an older version keeps that version. `tests/mail/tokens` has expected tokens of both. Version 1 has no

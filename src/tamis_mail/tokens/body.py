@@ -75,7 +75,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
         marks = _describe_page(page, version)
         body.images += page.images
         body.hidden += sum(mark.startswith("hidden:") for mark in marks)
-        if page.outlook:
+        if page.outlook:  # text in comments that only Microsoft Outlook shows
             marks += _list_words(page.outlook, "outlook")
     elif version > 1:
         text = remove_style_sheet(text)

@@ -2,7 +2,7 @@
 
 A sender can choose every word of a message, but can hardly arrange that links, images, signatures, return
 path and name all belong to one domain. Domains are compared by their registered part (`find_domain`); the
-domain of From is the message's own domain (`own`).
+domain of From is the message's own domain (`own_domain`).
 
 The last part of a token is, among others:
 
@@ -85,13 +85,13 @@ def read(message: Message, body: Body) -> str:
         values = fields.setdefault(name, [])
         if len(values) < _REPEATED:
             values.append(value[:_FIELD])
-    own, tokens = _describe_sender(fields)
-    tokens += _compare_addresses(fields, own)
-    tokens += _describe_authentication(fields, own)
-    tokens += _describe_recipients(fields, own)
+    own_domain, tokens = _describe_sender(fields)
+    tokens += _compare_addresses(fields, own_domain)
+    tokens += _describe_authentication(fields, own_domain)
+    tokens += _describe_recipients(fields, own_domain)
     tokens += [f"has:{name}" for name in _PRESENT if name in fields]
     tokens += _describe_parts(message, body)
-    tokens += _describe_links(body, own)
+    tokens += _describe_links(body, own_domain)
     tokens += _describe_encoding(message)
     return " ".join(dict.fromkeys(token.replace(" ", "_") for token in tokens))
 
@@ -121,9 +121,9 @@ def _find_domains(values: Iterable[str]) -> list[str]:
     return [find_domain(address.rpartition("@")[2]) for address in addresses]
 
 
-def _compare_domains(name: str, domains: Sequence[str], own: str) -> str:
+def _compare_domains(name: str, domains: Sequence[str], own_domain: str) -> str:
     """Return the token `name:relation` that says how many of the domains are the domain of From."""
-    same = domains.count(own)
+    same = domains.count(own_domain)
     relation = (
         "none"
         if not domains
@@ -153,20 +153,20 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     """Return the domain of From, and tokens of From."""
     sender = fold_text(fields.get("from", [""])[0])[0]
     domains = _find_domains([sender])
-    own = domains[-1] if domains else ""
-    tokens = [f"from:tld={own.rpartition('.')[2][:20]}" if own else "from:no-domain"]
+    own_domain = domains[-1] if domains else ""
+    tokens = [f"from:tld={own_domain.rpartition('.')[2][:20]}" if own_domain else "from:no-domain"]
     words = _NAME_WORD.findall(remove_addresses(sender))
     if not words:
         tokens.append("name:none")
-    elif _is_free(own):  # anybody can have an address in this domain
+    elif _is_free(own_domain):  # anybody can have an address in this domain
         tokens.append(f"name:{_compare_words(words, find_addresses(sender)[-1].partition('@')[0])}-address")
     else:
-        tokens.append(f"name:{_compare_words(words, own.partition('.')[0])}-domain")
+        tokens.append(f"name:{_compare_words(words, own_domain.partition('.')[0])}-domain")
     if len(domains) > 1:  # the name is an address, too
-        tokens.append(_compare_domains("name-address", domains[:-1], own))
-    if _is_free(own):
+        tokens.append(_compare_domains("name-address", domains[:-1], own_domain))
+    if _is_free(own_domain):
         tokens.append("from:free-mail")
-    return own, tokens
+    return own_domain, tokens
 
 
 def _compare_words(words: Sequence[str], name: str) -> str:
@@ -175,24 +175,24 @@ def _compare_words(words: Sequence[str], name: str) -> str:
     return "like" if is_like or (len(name) > 3 and name in "".join(words)) else "unlike"
 
 
-def _compare_addresses(fields: dict[str, list[str]], own: str) -> list[str]:
+def _compare_addresses(fields: dict[str, list[str]], own_domain: str) -> list[str]:
     """Return tokens of the fields with addresses of the sender, and of List-Unsubscribe."""
     tokens = []
     for name in _ADDRESS_FIELDS:
         domains = _find_domains(fields.get(name, ()))
-        tokens.append(_compare_domains(name, domains, own))
-        if name == "reply-to" and not _is_free(own) and any(map(_is_free, domains)):
+        tokens.append(_compare_domains(name, domains, own_domain))
+        if name == "reply-to" and not _is_free(own_domain) and any(map(_is_free, domains)):
             tokens.append("reply-to:free-mail")
     unsubscribe = " ".join(fields.get("list-unsubscribe", ())).replace("<", " ").replace(">", " ").lower()
     domains = _find_domains([unsubscribe])
     domains += [find_domain(host) for host in map(_find_host, unsubscribe.split()) if host]
-    tokens.append(_compare_domains("unsubscribe", domains, own))
+    tokens.append(_compare_domains("unsubscribe", domains, own_domain))
     if "list-unsubscribe-post" in fields:
         tokens.append("unsubscribe:one-click")
     return tokens
 
 
-def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str]:
+def _describe_authentication(fields: dict[str, list[str]], own_domain: str) -> list[str]:
     """Return tokens of the signatures, and of the results that the user's own server wrote.
 
     That server adds its results at the top. Results further down may be forged by the sender.
@@ -202,8 +202,8 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
         for value in fields.get("dkim-signature", ())
         for domain in _SIGNER.findall(value.lower())
     ]
-    tokens = [_compare_domains("dkim", signers, own)]
-    if own in signers:
+    tokens = [_compare_domains("dkim", signers, own_domain)]
+    if own_domain in signers:
         tokens.append("dkim:some-own-domain")
     # Comments and quoted strings may contain text that the sender chose.
     results = fields.get("authentication-results", [""])[0].lower()
@@ -213,7 +213,7 @@ def _describe_authentication(fields: dict[str, list[str]], own: str) -> list[str
     return tokens + ([f"auth:{match[1]}={match[2]}" for match in matches if match] or ["auth:none"])
 
 
-def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
+def _describe_recipients(fields: dict[str, list[str]], own_domain: str) -> list[str]:
     """Return tokens of the recipients, and of the subject: whether it names one of them, or is a reply's."""
     recipients = [
         address
@@ -222,7 +222,7 @@ def _describe_recipients(fields: dict[str, list[str]], own: str) -> list[str]:
         for address in find_addresses(value.lower())
     ]
     tokens = [f"recipients:{_describe_size(len(recipients))}"]
-    if own in _find_domains(recipients):
+    if own_domain in _find_domains(recipients):
         tokens.append("recipients:own-domain")
     subject = fold_text(fields.get("subject", [""])[0])[0]
     local_parts = {address.rpartition("@")[0] for address in recipients[:5]}
@@ -270,19 +270,22 @@ def _find_host(link: str) -> str:
     return host
 
 
-def _describe_links(body: Body, own: str) -> list[str]:
+def _describe_links(body: Body, own_domain: str) -> list[str]:
     """Return tokens that compare the domains of links and images with each other and with that of From."""
     links = body.links[:_LINKS]
     hosts = [host for host in map(_find_host, links) if host]
     domains = [find_domain(host) for host in hosts]
-    tokens = [_compare_domains("links", domains, own), f"link-domains:{_describe_size(len(set(domains)))}"]
+    tokens = [
+        _compare_domains("links", domains, own_domain),
+        f"link-domains:{_describe_size(len(set(domains)))}",
+    ]
     if domains:
         ((frequent, _),) = Counter(domains).most_common(1)
         tokens += [
             f"links:tld={frequent.rpartition('.')[2][:20]}",
-            _compare_domains("most-links", [frequent], own),
+            _compare_domains("most-links", [frequent], own_domain),
         ]
-        if own in domains:
+        if own_domain in domains:
             tokens.append("links:some-own-domain")
         if any(host.replace(".", "").isdecimal() for host in hosts):
             tokens.append("links:numeric-address")
@@ -291,7 +294,7 @@ def _describe_links(body: Body, own: str) -> list[str]:
             tokens.append("links:all-http" if unencrypted == len(hosts) else "links:some-http")
     images = body.images[:_LINKS]
     image_domains = [find_domain(host) for host in map(_find_host, images) if host]
-    tokens.append(_compare_domains("images", image_domains, own))
+    tokens.append(_compare_domains("images", image_domains, own_domain))
     if image_domains and domains:
         tokens.append("images:as-links" if set(image_domains) & set(domains) else "images:elsewhere")
     if any(image[:4].lower() == "cid:" for image in images):

@@ -2,13 +2,15 @@
 
 import re
 
-LONGEST = 40  # characters of a word in a token of a field or of a mark; a longer word is truncated there
+LONGEST = 40  # characters to which `headers` and `body` truncate a word in a token such as `subject:offer`
 _WORD_SIGNS = "$!"  # ASCII characters besides letters and digits that belong to words
 _SPACE_FOR_NON_WORD = bytes(
     code if chr(code).isalnum() or chr(code) in _WORD_SIGNS or code >= 128 else 32 for code in range(256)
 )
+# All of \u0300-\u036f are accents that follow their letter; they stay within the word.
 _NON_ASCII_PUNCTUATION = re.compile(r"[^\w\x00-\x7f\u0300-\u036f]+")
-# Scripts without spaces between words: each pair of consecutive letters is a token.
+# Thai and Lao, Burmese, Khmer, Japanese kana, Chinese characters, and Hangul, which has spaces, but attaches
+# particles to words: each pair of consecutive letters is a token.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
@@ -16,7 +18,7 @@ _UNSPACED = re.compile(
 
 
 def separate_words(text: str) -> bytes:
-    """Separate the words of folded text by spaces.
+    """Separate the words of text by spaces; `message.fold_text` has put it into lower case before.
 
     >>> separate_words("see you, at noon!\\nbye")
     b'see you  at noon! bye'

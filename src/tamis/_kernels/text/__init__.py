@@ -94,13 +94,13 @@ def number_keys(keys: UInt64s) -> Numbering:
     # The numbers depend on how many shares there are, so this must not depend on the number of threads.
     shares = _SHARES if len(keys) >= _MIN_KEYS else 1
     numbers = np.empty(len(keys), dtype=np.int32)
-    first = run_together(
+    first_positions = run_together(
         [partial(_kernels.number_keys, keys, numbers, share, shares) for share in range(shares)]
     )
     if shares > 1:
-        before = np.cumsum([0, *map(len, first[:-1])]).astype(np.int32)
-        numbers += before[reference.share_of(keys, shares)]
-    return Numbering(numbers, np.concatenate(first))
+        counts_before = np.cumsum([0, *map(len, first_positions[:-1])]).astype(np.int32)
+        numbers += counts_before[reference.share_of(keys, shares)]
+    return Numbering(numbers, np.concatenate(first_positions))
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, out: tuple[Indices, Floats] | None = None) -> Rows:

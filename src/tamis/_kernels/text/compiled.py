@@ -13,7 +13,7 @@ from tamis._kernels.text.kinds import (
     GROWTH,
     PAD,
     SEED,
-    SHARE,
+    SHARE_MULTIPLIER,
     Alphabet,
     Bytes,
     Floats,
@@ -25,7 +25,7 @@ from tamis._kernels.text.kinds import (
     TokenStream,
     UInt64s,
 )
-from tamis._kernels.text.reference import place_names, slots
+from tamis._kernels.text.reference import log2_slots, place_names
 
 _SEED = int(SEED)
 _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size
@@ -34,17 +34,18 @@ _TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it ch
 
 
 def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
-    out, places = _allocate_text(buffer, offsets)
-    end = core.fold_words(buffer, offsets, *alphabet, out, places)
-    return out[: end + PAD], places
+    folded, folded_offsets = _allocate_text(buffer, offsets)
+    end = core.fold_words(buffer, offsets, *alphabet, folded, folded_offsets)
+    return folded[: end + PAD], folded_offsets
 
 
 def fold_characters(
     buffer: Bytes, offsets: Int64s, alphabet: Alphabet, within_words: bool
 ) -> tuple[Bytes, Int64s]:
-    out, places = _allocate_text(buffer, offsets)
-    end = core.fold_characters(buffer, offsets, *alphabet[1:], within_words, out, places)
-    return out[: end + PAD], places
+    folded, folded_offsets = _allocate_text(buffer, offsets)
+    without_ascii = alphabet[1:]  # the table of ASCII is for words only
+    end = core.fold_characters(buffer, offsets, *without_ascii, within_words, folded, folded_offsets)
+    return folded[: end + PAD], folded_offsets
 
 
 def _allocate_text(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
@@ -103,12 +104,12 @@ def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
     first_positions = np.empty(len(keys), dtype=np.int64)
-    count = core.number_keys(keys, share, shares, SHARE, _SEED, numbers, first_positions)
+    count = core.number_keys(keys, share, shares, SHARE_MULTIPLIER, _SEED, numbers, first_positions)
     return first_positions[:count].copy()
 
 
 def index_keys(keys: UInt64s) -> UInt64s:
-    table = np.zeros(2 << slots(len(keys)), dtype=np.uint64)
+    table = np.zeros(2 << log2_slots(len(keys)), dtype=np.uint64)
     core.index_keys(keys, _SEED, table)
     return table
 
@@ -128,10 +129,10 @@ def find_keys(table: UInt64s, keys: UInt64s) -> Indices:
 def join_tokens(
     text: Bytes, starts: Int64s, lengths: Int64s, numbers: Indices, bounds: Int64s, separator: Bytes
 ) -> tuple[Bytes, Int64s, Int64s]:
-    places, sizes = place_names(lengths, numbers, bounds, len(separator))
-    out = np.zeros(int(sizes.sum()) + PAD, dtype=np.uint8)
-    core.join_tokens(text, starts, lengths, numbers, bounds, separator, places, out)
-    return out, places, sizes
+    name_starts, name_lengths = place_names(lengths, numbers, bounds, len(separator))
+    names = np.zeros(int(name_lengths.sum()) + PAD, dtype=np.uint8)
+    core.join_tokens(text, starts, lengths, numbers, bounds, separator, name_starts, names)
+    return names, name_starts, name_lengths
 
 
 def make_pair_keys(
@@ -159,10 +160,10 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     return Rows(ends, numbers[:total].copy(), values[:total].copy())
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
+def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
     ends = np.empty(len(rows.indptr), dtype=np.int64)
-    size = core.arrange(*rows, columns, signs, ends, moved, values)
-    return Rows(ends, moved[:size], values[:size])
+    size = core.arrange(*rows, columns, signs, ends, new_columns, values)
+    return Rows(ends, new_columns[:size], values[:size])
 
 
 # ── tokens → hashes ──

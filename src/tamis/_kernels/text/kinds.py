@@ -9,17 +9,25 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
-Hashes = NDArray[np.uint32]
+Hashes = NDArray[np.uint32]  # MurmurHash3 of tokens (`hash_tokens`)
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-BREAK, WORD, MARK, UNSPACED, SKIP = range(5)  # classes of characters, which `reference` explains
+# Classes of characters.
+BREAK = 0  # ends a token, and becomes a zero byte
+WORD = 1  # belongs to a word
+MARK = 2  # belongs to the character before it; composed with it where Unicode has such a character
+UNSPACED = 3  # belongs to a script without spaces: tokens are its overlapping pairs, or a single character
+SKIP = 4  # is ignored (soft hyphens, joiners, marks of direction)
+
 PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes beyond its end
 GROWTH = 4  # a folded text has fewer bytes than the text times this (tests/text/test_alphabet.py)
 LONG = 255  # the highest byte of the key of a token of eight bytes or more: see `Tokens`
 # The multiplier of hashes. It is random in each process, so that nobody can choose tokens that collide.
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
-SHARE = 0xD1B54A32D192ED03  # the multiplier, odd and different from SEED, that assigns keys to shares
+# Many keys are numbered by several threads, each a share of the keys: key * SHARE_MULTIPLIER decides which
+# (`share_of`). It is odd and differs from SEED, so that the keys of a share do not collide more often.
+SHARE_MULTIPLIER = 0xD1B54A32D192ED03
 SPACE = 0x20
 REPLACEMENT = 0xFFFD  # Unicode's replacement character, for bytes that are not UTF-8
 
@@ -27,11 +35,12 @@ REPLACEMENT = 0xFFFD  # Unicode's replacement character, for bytes that are not 
 class Alphabet(NamedTuple):
     """The class and the folded form (such as lower case) of each Unicode character, as a two-level table.
 
-    A cell holds a class (3 bits), the length of the folded form (5 bits; 0 if the character is unchanged) and
-    its offset in `pool`.
+    The cell of the character c is cells[256 * blocks[c >> 8] + (c & 255)]. It holds, from the lowest bit: a
+    class (3 bits), the number of bytes of the folded form (5 bits; 0 if the character is unchanged) and their
+    offset in `pool`.
     """
 
-    small: Bytes  # (128,): the folded form of each ASCII character; 0 for a break
+    ascii: Bytes  # (128,): the folded form of each ASCII character; 0 for one that is not of class WORD
     blocks: Indices  # (4352,): for each 256 successive characters, the block that has their cells
     cells: NDArray[np.uint32]  # (256 * number of blocks,)
     pool: Bytes  # the folded forms, in UTF-8

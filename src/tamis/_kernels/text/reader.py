@@ -1,7 +1,7 @@
 """Fold documents character by character: the reference of the compiled functions that fold text.
 
 To fold a character is to replace it by its folded form, such as lower case, or to drop it. What happens to it
-depends on its class (see `reference`).
+depends on its class (see `kinds`).
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ class Reader:
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet = alphabet
         self._entries: dict[str, tuple[int, str]] = {}  # class and folded form of the characters met so far
-        self._ascii_table = bytes(alphabet.small) + bytes(128)  # for bytes.translate
+        self._ascii_table = bytes(alphabet.ascii) + bytes(128)  # for bytes.translate
         self._pool = alphabet.pool.tobytes()
 
     def look_up(self, character: str) -> tuple[int, str]:
@@ -36,12 +36,12 @@ class Reader:
         out: list[str] = []  # characters, and "\0" for a break
         run = 0  # the length of the current run of UNSPACED characters
         for character in document.decode("utf-8", "surrogateescape"):
-            kind, folded = self.look_up(character)
+            character_class, folded = self.look_up(character)
             inside = bool(out) and out[-1] != "\0"
-            if kind == BREAK:
+            if character_class == BREAK:
                 out.append("\0")
                 run = 0
-            elif kind == UNSPACED:
+            elif character_class == UNSPACED:
                 if (run == 0 and inside) or run > 1:
                     last = out[-1]
                     out.append("\0")
@@ -49,9 +49,9 @@ class Reader:
                         out.append(last)
                 out.append(folded)
                 run += 1
-            elif kind == MARK and inside:
+            elif character_class == MARK and inside:
                 self._add_marks(out, folded, can_follow=run == 0)
-            elif kind == WORD:
+            elif character_class == WORD:
                 if run:
                     out.append("\0")
                     run = 0
@@ -68,10 +68,10 @@ class Reader:
                 if not out or out[-1] != " ":
                     out.append(" ")
             else:
-                kind, folded = self.look_up(character)
-                if kind == MARK and out:
+                character_class, folded = self.look_up(character)
+                if character_class == MARK and out:
                     self._add_marks(out, folded, can_follow=True)
-                elif kind != SKIP:
+                elif character_class != SKIP:
                     out.extend(folded)
         if within_words and out[-1] != " ":
             out.append(" ")

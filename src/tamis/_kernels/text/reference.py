@@ -1,13 +1,8 @@
 """The kernels of text in Python, which define the results of the compiled ones. They map arrays to arrays.
 
 A corpus is a buffer of UTF-8 and `offsets` (n + 1,): document i lies between offsets[i] and offsets[i + 1].
-Each byte that is not UTF-8 is a break. An `Alphabet` has the class and the folded form of each character:
-
-    BREAK     ends a token, and becomes a zero byte
-    WORD      belongs to a word
-    MARK      belongs to the character before it, and is composed with it where Unicode has such a character
-    UNSPACED  belongs to a script without spaces: tokens are its overlapping pairs, or a single character
-    SKIP      is ignored (soft hyphens, joiners, marks of direction)
+Each byte that is not UTF-8 is a break. An `Alphabet` has the folded form of each character and its class,
+such as BREAK or WORD (`kinds`).
 
 `compiled` has the same functions; `tests/kernels/test_text.py` checks that both return the same bits.
 """
@@ -21,7 +16,7 @@ from tamis._kernels.text.kinds import (
     LONG,
     PAD,
     SEED,
-    SHARE,
+    SHARE_MULTIPLIER,
     Alphabet,
     Bytes,
     Floats,
@@ -70,9 +65,9 @@ def _split_documents(buffer: Bytes, offsets: Int64s) -> list[bytes]:
 
 
 def _join_documents(documents: list[bytes]) -> tuple[Bytes, Int64s]:
-    places = np.zeros(len(documents) + 1, dtype=np.int64)
-    np.cumsum([len(document) for document in documents], out=places[1:])
-    return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), places
+    offsets = np.zeros(len(documents) + 1, dtype=np.int64)
+    np.cumsum([len(document) for document in documents], out=offsets[1:])
+    return np.frombuffer(b"".join(documents) + bytes(PAD), dtype=np.uint8), offsets
 
 
 # ── folded bytes → tokens by number ──
@@ -180,10 +175,10 @@ def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int
 
 def share_of(keys: UInt64s, shares: int) -> Int64s:
     """Return the share that each key belongs to."""
-    return (keys * np.uint64(SHARE) >> np.uint64(40)).astype(np.int64) % shares
+    return (keys * np.uint64(SHARE_MULTIPLIER) >> np.uint64(40)).astype(np.int64) % shares
 
 
-def slots(count: int) -> int:
+def log2_slots(count: int) -> int:
     """Return log2 of the number of slots of a hash table for `count` keys, which fill at most half of it."""
     return max(4, (2 * count).bit_length())
 
@@ -193,18 +188,18 @@ def index_keys(keys: UInt64s) -> UInt64s:
 
     Each slot has two numbers: a key and its index plus one, or two zeros.
     """
-    bits = slots(len(keys))
-    table = np.zeros(2 << bits, dtype=np.uint64)
+    log_slots = log2_slots(len(keys))
+    table = np.zeros(2 << log_slots, dtype=np.uint64)
     for number, key in enumerate(keys.tolist()):
-        slot = _find_slot(key, bits)
+        slot = _find_slot(key, log_slots)
         while table[2 * slot + 1]:
-            slot = (slot + 1) % (1 << bits)
+            slot = (slot + 1) % (1 << log_slots)
         table[2 * slot], table[2 * slot + 1] = key, number + 1
     return table
 
 
-def _find_slot(key: int, bits: int) -> int:
-    return (key * _SEED & _MASK) >> (64 - bits)
+def _find_slot(key: int, log_slots: int) -> int:
+    return (key * _SEED & _MASK) >> (64 - log_slots)
 
 
 def find_tokens(table: UInt64s, tokens: Tokens, other: Tokens) -> Indices:
@@ -237,8 +232,8 @@ def join_tokens(
         middle.join(whole[spans[k][0] : spans[k][0] + spans[k][1]] for k in numbers[i:j].tolist())
         for i, j in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    places, sizes = place_names(lengths, numbers, bounds, len(separator))
-    return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), places, sizes
+    name_starts, name_lengths = place_names(lengths, numbers, bounds, len(separator))
+    return np.frombuffer(b"".join(names) + bytes(PAD), dtype=np.uint8), name_starts, name_lengths
 
 
 def place_names(
@@ -246,9 +241,9 @@ def place_names(
 ) -> tuple[Int64s, Int64s]:
     """Return the starts and lengths of the names that `join_tokens` makes, where names follow each other."""
     ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths[numbers])])
-    gaps = separator_length * np.maximum(np.diff(bounds) - 1, 0)
-    sizes = ends[bounds[1:]] - ends[bounds[:-1]] + gaps
-    return np.cumsum(sizes) - sizes, sizes
+    separator_bytes = separator_length * np.maximum(np.diff(bounds) - 1, 0)
+    name_lengths = ends[bounds[1:]] - ends[bounds[:-1]] + separator_bytes
+    return np.cumsum(name_lengths) - name_lengths, name_lengths
 
 
 def make_pair_keys(
@@ -299,8 +294,8 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
     return Rows(ends, numbers, np.array([count for total in sums for count in total.values()]))
 
 
-def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values: Floats) -> Rows:
-    """Move the columns of sparse rows as `arrange` of the entry does; write to `moved` and `values`.
+def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
+    """Move the columns of sparse rows as `arrange` of the entry does; write to `new_columns` and `values`.
 
     Values that come to one column are added in their order.
     """
@@ -311,10 +306,10 @@ def arrange(rows: Rows, columns: Indices, signs: Floats, moved: Indices, values:
     row, places = row[order], places[order]
     is_new = np.append(True, (np.diff(row) != 0) | (np.diff(places) != 0))[: len(row)]
     count = int(is_new.sum())
-    moved[:count], values[:count] = places[is_new], 0.0
+    new_columns[:count], values[:count] = places[is_new], 0.0
     np.add.at(values, np.cumsum(is_new) - 1, numbers[order])
     lengths = np.bincount(row[is_new], minlength=len(rows.indptr) - 1)
-    return Rows(np.append(0, np.cumsum(lengths)).astype(np.int64), moved[:count], values[:count])
+    return Rows(np.append(0, np.cumsum(lengths)).astype(np.int64), new_columns[:count], values[:count])
 
 
 def add_columns(sums: Int64s, numbers: Int64s, table: Int64s) -> None:
@@ -327,9 +322,9 @@ def add_rows(
     indptr: Int64s, indices: Indices, counts: Floats, columns: Indices, group: Int64s, table: Int64s
 ) -> None:
     """Add sparse row d to row group[d] of `table`, its column i to columns[i] unless that is negative."""
-    rows, moved = np.repeat(group, np.diff(indptr)), columns[indices]
-    kept = moved >= 0
-    np.add.at(table, (rows[kept], moved[kept]), counts[kept].astype(np.int64))
+    rows, new_columns = np.repeat(group, np.diff(indptr)), columns[indices]
+    kept = new_columns >= 0
+    np.add.at(table, (rows[kept], new_columns[kept]), counts[kept].astype(np.int64))
 
 
 # ── tokens → hashes ──

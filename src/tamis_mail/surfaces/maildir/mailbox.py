@@ -5,8 +5,8 @@
 - A message is a regular file in `new` or `cur`; files in `tmp` are never touched. Its uid is its name without
   flags. A message in `new` that is not moved stays in `new`, so that mail programs still see it as new mail.
 - A message is moved by `MaildirTarget.take`: its file is renamed, or copied to another file system, and keeps
-  its flags and time. In its name, the letters of its keywords (`dovecot-keywords`) are translated, because
-  each folder has its own letters.
+  its flags and time. In its name, a small letter stands for a keyword; each folder has its own letters, in
+  Dovecot's file `dovecot-keywords` (`keywords`), so the letters are translated.
 """
 
 import errno
@@ -58,8 +58,8 @@ class _Directory:
 class MaildirMailbox:
     """The Maildir at a path.
 
-    `junk` and `unsure` are folders that the user chose, as `names.split_folder_name` reads them. With `poll`,
-    `wait` lets at most so many seconds pass instead of using notifications of the system. `report` is called
+    `junk` and `unsure` are folders that the user chose, such as ".Junk.2026" or "Junk/2026". With `poll`,
+    `wait` sleeps for at most so many seconds and does not use notifications of the system. `report` is called
     with the event "polling" and the reason if the system sends no notifications.
     """
 
@@ -114,7 +114,7 @@ class MaildirMailbox:
             folders.append(self._plan_folder(self._junk or ("Junk",), Role.JUNK, paths))
         if self._unsure and Role.UNSURE not in present_roles:
             folders.append(self._plan_folder(self._unsure, Role.UNSURE, paths))
-        # The shortest name of a role gets the messages: Junk, not Junk/2026.
+        # The first folder of a role gets the messages: Junk, not Junk/2026.
         return sorted(folders, key=lambda folder: (folder.name.count("/"), folder.name))
 
     def list_messages(self, folder: Folder) -> list[ListedMessage]:
@@ -137,7 +137,7 @@ class MaildirMailbox:
             except LookupError:
                 continue
             except IrregularFileError as error:
-                yield uid, MessageError(f"it {error.strerror}")
+                yield uid, MessageError(f"it {error.strerror}")  # "it is a FIFO, …"
             except OSError as error:
                 yield uid, MessageError(f"it cannot be read: {error.strerror}")
 
@@ -173,14 +173,15 @@ class MaildirMailbox:
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
         """Add keywords to a message; see `Mailbox.add_keywords`.
 
-        Only a folder with `dovecot-keywords` can keep them. A message in `new` stays as it is, because names
-        in `new` have no flags.
+        Return False if the folder has no file `dovecot-keywords` that can list them all. A message in `new`
+        stays as it is, because names in `new` have no flags.
         """
         directory = self._directories[folder.name]
 
         def add(path: str) -> None:
             file = Path(path)
             if file.parent.name == "cur":
+                # `or ""` is for the type checker: no letter is None here.
                 flags = names.split_name(file.name)[1] + "".join(letter or "" for letter in letters)
                 renamed = file.with_name(names.with_flags(file.name, flags))
                 file.rename(renamed)
@@ -249,6 +250,7 @@ class MaildirMailbox:
                 subfolder_parts = names.split_folder_name(name)
             else:
                 subfolder_parts = (*parts, decode_utf7(name))
+            # Printable, because the folder's name, which these parts make, is logged and stored.
             key = tuple(printable(part).replace("/", "\\/") for part in subfolder_parts)
             if not parts and len(key) == 1 and key[0].casefold() == "inbox":
                 key = ("INBOX",)

@@ -10,6 +10,7 @@ from base64 import b64encode
 
 from tamis_mail.mailbox.names import decode_utf7
 
+# The letters of Maildir, and the flags of IMAP that they stand for.
 FLAGS = {
     "S": "\\Seen",
     "R": "\\Answered",

@@ -1,4 +1,8 @@
-"""Wait until something changes in folders: by notifications of the system (inotify), or by polling."""
+"""Wait until something changes in folders: by notifications of the system, or by polling.
+
+The package `watchfiles`, which the extra `tamis[maildir]` installs, gets the notifications (on Linux by
+inotify).
+"""
 
 import os
 import time
@@ -78,7 +82,7 @@ class Notifications:
             self.close()
         except FileNotFoundError:  # a folder has just gone: the next pass does not list it
             self.close()
-            time.sleep(_POLL_SECONDS / 10)
+            time.sleep(_POLL_SECONDS / 10)  # the caller may list the folders again and again
         except (OSError, RuntimeError) as error:  # inotify has too many watches
             self._fall_back_to_polling(str(error))
 
