@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards
 from tamis.estimators import rating_tables
-from tamis.estimators.base import Face, with_callbacks
+from tamis.estimators.base import Face, with_sklearn_callbacks
 from tamis.estimators.rating_shards import ReadRatings
 from tamis.estimators.rating_tables import RatingTable
 from tamis.estimators.reading import make_generator
@@ -160,7 +160,7 @@ class MatrixFactorization(Face[Recommender]):
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X has only pairs."""

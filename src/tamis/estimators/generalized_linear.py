@@ -15,7 +15,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import with_callbacks
+from tamis.estimators.base import with_sklearn_callbacks
 from tamis.estimators.linear import CoefficientSummary, LinearExplanation, assign_folds, summarize
 from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
 from tamis.estimators.newton import (
@@ -127,7 +127,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(
         self,

@@ -17,7 +17,7 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.engines import DatabaseShards, UnsupportedSumsError
-from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_callbacks
+from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_sklearn_callbacks
 from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
@@ -316,7 +316,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         model.refuse_impossible(schema.width, gram.targets)
         self.state_ = RegressionState(schema, model, gram, targets_are_1d=True)
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
@@ -370,7 +370,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def infer(self, **params: Any) -> Self:
         """Set parameters and infer again from what was learned, without reading data again."""
         state = self.state_
-        with self._try_params(params):
+        with self._set_params_or_roll_back(params):
             model = self._make_model(state.schema)
             posterior = model.infer(state.statistic)
         self.state_ = replace(state, model=model, cache=[posterior])

@@ -16,7 +16,7 @@ from sklearn.base import ClassifierMixin
 from tamis import validate
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import with_callbacks
+from tamis.estimators.base import with_sklearn_callbacks
 from tamis.estimators.linear import CoefficientSummary, summarize
 from tamis.estimators.linear_shards import ReadShard, ShardTable, TableSurvey, read_all_labels
 from tamis.estimators.newton import (
@@ -144,7 +144,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
