@@ -106,7 +106,8 @@ def _count_axes(value: Any) -> int:
 def with_sklearn_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate `fit`: let scikit-learn call the callbacks that were given to `set_callbacks`.
 
-    Before that, parameters that are matrices are refused. One decorator does both because every `fit` needs both, and no other method needs either.
+    Before that, parameters that are matrices are refused. One decorator does both, because every `fit` needs
+    both, and no other method needs either.
     """
 
     @wraps(method)
