@@ -2,8 +2,8 @@
 
 A sweep solves the rows of all items, then those of all users. `Alternating` does so for explicit ratings, and
 its ridge can be searched; `Implicit` does so for implicit feedback (actions such as plays), with a fixed
-ridge. The result of a sweep, a `Sweep`, has the root mean squared error (`rmse`) of the ratings that the solver
-has as `held_out`, or of the fitted ratings if it has none.
+ridge. The result of a sweep, a `Sweep`, has the root mean squared error (`rmse`) of the solver's `held_out`
+ratings, or of the fitted ratings if the solver has none.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,11 @@ from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation. They are multiplied by
-# it to get the ridge of a solver, which is in the unit of the ratings: a rating is a product of two factors,
-# so that the penalty, ridge times squared factor, has the unit of squared errors only with such a ridge. The
-# default is used with fewer ratings than _MIN_RATINGS, in the sweeps before draws, and with implicit feedback.
+# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation; times that deviation
+# they are the ridge of a solver, which is in the unit of the ratings: a rating is a product of two factors, so
+# that the penalty, ridge times squared factor, has the unit of squared errors only with such a ridge. The
+# default is used with fewer ratings than _MIN_RATINGS, in the sweeps before draws, and, as it is, with
+# implicit feedback.
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
 _TRIAL_SWEEPS = 8  # sweeps with each candidate
@@ -68,9 +69,9 @@ class FitHistory:
 
     sweeps: int  # the number of sweeps, or of draws with those of the burn-in
     train: Array  # (sweeps,): RMSE of the fitted ratings
-    # (m,): RMSE of the held-out ratings after each of the m sweeps of the fit that left these ratings out.
+    # (m,): RMSE of the held-out ratings after each of the m sweeps of the fit that left them out.
     validation: Array | None = None
-    # Whether sweeps stopped by the criterion of `tol`, and not because `max_iter` was reached; None for draws.
+    # Whether sweeps stopped by the criterion of `tol`, not because `max_iter` was reached; None for draws.
     converged: bool | None = None
 
 
