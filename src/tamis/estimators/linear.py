@@ -72,7 +72,7 @@ def assign_folds(
         folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[indices]
         groups = None if groups is None else _check_per_row(groups, rows, "groups")[indices]
     count = rows if indices is None else len(indices)
-    fold = read_folds(folds, count, None, groups, random_state)
+    fold = read_folds(folds, count, class_index=None, groups=groups, random_state=random_state)
     if fold is not None and len(np.unique(fold)) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
     return fold

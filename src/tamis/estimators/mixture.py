@@ -375,7 +375,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """
         other = self if given is None else given
         posterior, rows, _ = self._encode(X)
-        return em.lower_bound(_make_unlabelled_rows(rows, posterior.keys, None), posterior, other.posterior_)
+        return em.lower_bound(
+            _make_unlabelled_rows(rows, posterior.keys, weights=None), posterior, other.posterior_
+        )
 
     def cross_validate(
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0

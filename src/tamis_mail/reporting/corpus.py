@@ -92,7 +92,7 @@ class Corpus:
         in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
         is_spam = self.is_spam[in_order]
         if not (can_fit_tokens(self.token_version) and can_fit(is_spam)):
-            return Filter(statistic, prior, None)
+            return Filter(statistic, prior, coefficients=None)
         training = self._select(in_order[training_sample(is_spam)])
         keys = self.keys[training.distinct]
         counts = statistic.total.value.T[training.distinct].astype(np.int64)

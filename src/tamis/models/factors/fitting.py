@@ -20,10 +20,10 @@ from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation; times that deviation
-# they are the ridge of a solver, which is in the unit of the ratings: a rating is a product of two factors, so
-# that the penalty, ridge times squared factor, has the unit of squared errors only with such a ridge. The
-# default is used with fewer ratings than _MIN_RATINGS, in the sweeps before draws, and, as it is, with
+# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation. Times this deviation
+# they are the ridge of a solver, which is in the unit of the ratings: a rating is a product of two factors,
+# so that the penalty, ridge times squared factor, has the unit of squared errors only with such a ridge. The
+# default is used with fewer ratings than _MIN_RATINGS, in the sweeps before draws, and (not multiplied) with
 # implicit feedback.
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search

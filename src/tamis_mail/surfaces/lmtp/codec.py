@@ -14,7 +14,7 @@ Lines of a client and of a message end in CR LF and in nothing else; only replie
 dot between line ends of other kinds belongs to the message: a server that took it for the end would read the
 rest of the message as commands, which the sender can choose ("SMTP smuggling"). Dovecot 2.3 (an IMAP server,
 which takes mail by LMTP) is such a server. So the service (`service.py`) sends a message with bare line ends
-by BDAT (RFC 3030), which states its length. If the next hop does not offer BDAT, the service refuses a message
+by BDAT (RFC 3030), which states its length. If the next hop does not offer BDAT, the service refuses messages
 with such a dot.
 """
 
