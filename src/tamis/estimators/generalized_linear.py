@@ -646,7 +646,8 @@ def _warn_if_dispersion_unknown(fitted_model: FittedGeneralized) -> FittedGenera
     if np.isnan(fitted_model.dispersion):
         warn(
             f"rows of weight {fitted_model.weight:g} determine {fitted_model.effective:g} coefficients and "
-            "leave nothing for the dispersion, so that it and standard errors are NaN: learn more rows, or set dispersion",
+            "leave nothing for the dispersion, so that it and standard errors are NaN: learn more rows, or "
+            "set dispersion",
             UserWarning,
         )
     return fitted_model

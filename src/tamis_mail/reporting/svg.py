@@ -83,7 +83,8 @@ class Chart:
         top, bottom = sorted((self.y_position(low), self.y_position(high)))
         self._parts.append(
             f'<rect class="bar {css_class}" x="{left:.1f}" y="{top:.1f}" '
-            f'width="{max(0.0, right - left):.1f}" height="{max(0.0, bottom - top):.1f}"><title>{escape_text(tooltip)}</title></rect>'
+            f'width="{max(0.0, right - left):.1f}" height="{max(0.0, bottom - top):.1f}">'
+            f"<title>{escape_text(tooltip)}</title></rect>"
         )
 
     def add_whisker(self, x: float, low: float, high: float, css_class: str) -> None:
