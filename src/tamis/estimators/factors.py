@@ -182,7 +182,7 @@ class MatrixFactorization(Face[Recommender]):
         options = self._read_options()
         users, items = table.users, table.items
         entries = table.entries.merge_duplicates(self.duplicates, users, items)
-        times = self._make_time_scale(entries.time, table.dates)
+        times = self._make_time_scale(entries.time, table.times_are_dates)
         rng = make_generator(self.random_state)
         with self._report_progress(options.max_steps, X, y) as report_step:
             recommender = fit_recommender(
@@ -208,7 +208,7 @@ class MatrixFactorization(Face[Recommender]):
         return self._add_table(recommender, self._read_ratings(X, y, sample_weight))
 
     def _add_table(self, recommender: Recommender, table: RatingTable) -> Self:
-        _refuse_mixed_times(recommender, table.dates)
+        _refuse_mixed_times(recommender, table.times_are_dates)
         rng = make_generator(self.random_state)
         self.state_ = recommender.update(table.users, table.items, table.entries, self.duplicates, rng)
         return self
@@ -328,7 +328,7 @@ class MatrixFactorization(Face[Recommender]):
                 "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
             )
         table = self._read_ratings(X, y, sample_weight)
-        _refuse_mixed_times(recommender, table.dates)
+        _refuse_mixed_times(recommender, table.times_are_dates)
         entries = table.entries
         users = [table.users[u] for u in entries.user_index.tolist()]
         items = [table.items[i] for i in entries.item_index.tolist()]
@@ -467,7 +467,7 @@ class MatrixFactorization(Face[Recommender]):
             n_kept=check_integer("n_kept", self.n_kept, 1),
         )
 
-    def _make_time_scale(self, time: Array | None, dates: bool | None) -> TimeScale | None:
+    def _make_time_scale(self, time: Array | None, are_dates: bool | None) -> TimeScale | None:
         """Return the scale of these times; raise if a parameter does not suit them."""
         bins: Any = self.time_bins
         if not isinstance(bins, int | np.integer) or bins < 0:
@@ -492,7 +492,7 @@ class MatrixFactorization(Face[Recommender]):
             half_life=half_life,
             bins=int(bins),
             period=period,
-            dates=dates,
+            dates=are_dates,
         )
         scale.refuse_wrong_unit(time)
         return scale
@@ -520,7 +520,7 @@ class MatrixFactorization(Face[Recommender]):
         if time is None:
             return None
         times = rating_tables.read_times(time, rows)
-        _refuse_mixed_times(recommender, times.dates)
+        _refuse_mixed_times(recommender, times.are_dates)
         return times.values
 
     def _locate(
@@ -724,9 +724,11 @@ def _read_ridge(given: Any) -> tuple[float, bool]:
     return ridge, False
 
 
-def _refuse_mixed_times(recommender: Recommender, dates: bool | None) -> None:
+def _refuse_mixed_times(recommender: Recommender, are_dates: bool | None) -> None:
     """Raise if the times of the fit were dates and these are numbers, or the reverse."""
-    rating_tables.refuse_mixed_times(None if recommender.times is None else recommender.times.dates, dates)
+    rating_tables.refuse_mixed_times(
+        None if recommender.times is None else recommender.times.dates, are_dates
+    )
 
 
 def _refuse_without_draws(recommender: Recommender, what: str) -> None:
