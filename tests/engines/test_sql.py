@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import tamis
 from tamis.engines.sql import DuckDBTable, PostgreSQLTable, SQLTable
-from tamis.engines.sql.fixed_point import Bounds, Slices
+from tamis.engines.sql.fixed_point import ColumnProfile, Slices
 from tamis.engines.sql.sums import TableSums
 from tamis.extras import MissingPackageError
 from tamis.stats import Moments
@@ -119,11 +119,11 @@ def test_sums_of_any_floats_are_exact(duck: Database, columns: list[list[float |
     known = [[v for v in column if v is not None and not math.isnan(v)] for column in columns]
     table = duck.open("floats")
     sums = TableSums(table, tuple(table.list_columns()))
-    bounds = sums.measure([0, 1])
-    if any(Slices.of(j, bounds[j], 53) is None for j in (0, 1)):
+    profiles = sums.profile_columns([0, 1])
+    if any(Slices.of(j, profiles[j], 53) is None for j in (0, 1)):
         return  # the rows are read
-    powers = sums.sum_powers(bounds, squares=True)
-    assert powers.counts.value.tolist() == [list(map(len, known))]
+    powers = sums.sum_powers(profiles, squares=True)
+    assert powers.value_counts.value.tolist() == [list(map(len, known))]
     for power, found in ((1, powers.first), (2, powers.second)):
         expected = [sum((Fraction(v) ** power for v in column), Fraction()) for column in known]
         assert found is not None
@@ -422,7 +422,7 @@ def test_other_objects_are_refused_and_a_missing_package_is_named(monkeypatch: p
 
 
 def test_a_range_that_is_too_wide_is_read_in_rows(database: Database) -> None:
-    assert Slices.of(0, Bounds(2, 1e-200, 1e100, 1e-200, True), 53) is None
+    assert Slices.of(0, ColumnProfile(2, 1e-200, 1e100, 1e-200, True), 53) is None
     table = database.make({"x": "DOUBLE PRECISION", "y": "VARCHAR"}, [[1e-200, 1e100], ["a", "b"]])
     with pytest.warns(UserWarning, match="column 'x' holds numbers from 1e-200 to 1e.100"):
         learned = tamis.GaussianNB().fit(table, "y")

@@ -103,10 +103,11 @@ def _count_axes(value: Any) -> int:
     return 1 + max((_count_axes(item) for item in value if isinstance(item, np.ndarray | list)), default=0)
 
 
-def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate `fit`: call scikit-learn's callbacks, and before that refuse parameters that are matrices.
+def with_sklearn_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate `fit`: let scikit-learn call the callbacks that were given to `set_callbacks`.
 
-    One decorator does both because every `fit` needs both, and no other method needs either.
+    Before that, parameters that are matrices are refused. One decorator does both, because every `fit` needs
+    both, and no other method needs either.
     """
 
     @wraps(method)
@@ -193,7 +194,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         return state is not None and not state.is_empty
 
     @contextmanager
-    def _try_params(self, params: dict[str, Any]) -> Iterator[None]:
+    def _set_params_or_roll_back(self, params: dict[str, Any]) -> Iterator[None]:
         """Set parameters; restore the old ones if the `with` block raises or is interrupted."""
         before = self.get_params(deep=False)
         try:
@@ -229,7 +230,8 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     def _report_progress(self, max_steps: int, X: object, y: object = None) -> Iterator[StepReport]:
         """Yield a function to be called after each step, with its objective or None.
 
-        The function draws a bar if `verbose` is set, and calls the callbacks of scikit-learn.
+        The function draws a bar if `verbose` is set, and calls the callbacks of scikit-learn, to which X and
+        y are passed.
         """
         bar = Bar(type(self).__name__, max_steps) if self.verbose else None
         context = None

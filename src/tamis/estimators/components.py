@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tamis.arrays import Array, Matrix
 from tamis.engines import DatabaseShards, UnsupportedSumsError
-from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
+from tamis.estimators.base import TableFace, refuse_to_forget_all, with_sklearn_callbacks
 from tamis.estimators.linear import LinearExplanation, explain_terms
 from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
@@ -55,7 +55,7 @@ _AT_ONCE = "rows with gaps are imputed together, so pass all rows to fit at once
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComponentsState:
-    """The statistic, and the components that were inferred from it or from the rows."""
+    """All that a PCA has learned: the statistic, and the components inferred from it or from the rows."""
 
     schema: Schema
     statistic: Moments | None  # one per fold if n_components="held-out"; None unless solver is "moments"
@@ -63,10 +63,13 @@ class ComponentsState:
     log_likelihoods: tuple[float, ...] = ()  # the log-likelihood at each step of EM, if there were gaps
     components: Components | None = None  # None until they are first needed
 
-    is_empty: ClassVar[bool] = False  # a state is made only when rows are learned
+    is_empty: ClassVar[bool] = False  # see `State.is_empty`: this state is made only when rows are learned
 
     def require_statistic(self, purpose: str) -> Moments:
-        """Return the statistic, which may be by fold; raise if the solver kept none."""
+        """Return the statistic, which may be by fold; raise if the solver kept none.
+
+        `purpose` is a verb for the message: what the statistic is needed for.
+        """
         if self.statistic is None:
             raise ValueError(
                 f"this PCA was fitted with solver={self.solver!r}, which keeps no statistic to {purpose}, "
@@ -82,13 +85,16 @@ class ComponentsState:
 
 
 class RequiresStatistic:
-    """A decorator of a method that exists (`hasattr` is True) only if `solver` keeps a statistic."""
+    """A decorator of a method that is hidden (`hasattr` is False) if `solver` is "rows" or "randomized".
+
+    With "auto" it exists, and raises an error if a solver was chosen that keeps no statistic.
+    """
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         update_wrapper(self, method)  # type: ignore[arg-type]
 
-    def __get__(self, face: Any, kind: type) -> Any:
+    def __get__(self, face: Any, owner: type) -> Any:
         if face is None:  # read from the class, as scikit-learn does for signatures
             return self._method
         if face.solver in ("rows", "randomized"):
@@ -96,17 +102,18 @@ class RequiresStatistic:
                 f"PCA(solver={face.solver!r}) has no {self._method.__name__}, because it keeps no statistic: "
                 "set solver='moments'"
             )
-        return self._method.__get__(face, kind)
+        return self._method.__get__(face, owner)
 
 
 @dataclass(eq=False, repr=False)
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[ComponentsState]):  # type: ignore[misc]
     """Principal components, and the Gaussian of probabilistic PCA, with scikit-learn's names and signs.
 
-    The statistic is the sum of the rows and of their products. Components are those of a singular value
-    decomposition of the centred rows, whatever the mean. A variance of less than 1e-13 of the largest is lost
-    in the rounding of the products, and is 0 here, unless it is so small only because of its column's unit of
-    measurement. A row of weight 2 counts as two equal rows.
+    The statistic has the sum of each column, and for each pair of columns the sum of their product.
+    Components are those of a singular value decomposition of the centred rows, whatever the mean. A variance
+    of less than 1e-13 of the largest is lost in the rounding of the products, and is 0 here. Only a column
+    whose numbers are all small, because of its unit of measurement, keeps such a variance. A row of weight 2
+    counts as two equal rows.
 
     Parameters
     ----------
@@ -199,7 +206,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             raise UnsupportedSumsError(f"solver={solver!r} needs the rows")
         self.state_ = ComponentsState(schema, statistic)
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from rows; `y` is ignored."""
@@ -235,7 +242,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
                 f"got rows with gaps {how}, expected dense rows and solver='moments' for EM: {_DROP}"
             )
         gaps, max_iter = Gaps.of(table.numbers(), weights, bool(self.exact)), int(self.max_iter)
-        with self._report_progress(max_iter, X) as report_step:
+        with self._report_progress(max_steps=max_iter, X=X) as report_step:
             fit = fit_gaps(gaps, self.n_components, float(self.tol), max_iter, report_step)
         if not fit.converged:
             warn(f"EM did not converge in {max_iter} steps: raise max_iter, or tol", ConvergenceWarning)
@@ -257,7 +264,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             )
             return self
         table, schema = read_first_table(X)
-        solver = choose_solver("moments", table.rows, table.width, None)
+        # Rows that come in parts need "moments", whatever `solver` says; this raises for too many columns.
+        solver = choose_solver("moments", table.rows, table.width, count=None)
         weights = read_weights(sample_weight, table.rows)
         self.state_ = ComponentsState(schema, self._observe(table, weights, self._by_fold), solver)
         return self
@@ -265,9 +273,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def unlearn(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Forget rows that were learned, with their weights, as if they had never been learned.
 
-        Without `exact`, sums of products are rounded if many rows are learned at once (without outliers,
-        whose products are summed exactly). Therefore an error is raised if less than 1e-10 of the sum of
-        squares of a column would be left.
+        Without `exact`, products are rounded if many rows are learned at once, except those of outliers,
+        which are summed exactly. Therefore an error is raised if less than 1e-10 of a column's sum of
+        rounded squares would be left.
         """
         self.state_.require_statistic("take from")
         self._change_statistic(
@@ -312,7 +320,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         """Set parameters and infer again from what was learned, without reading data again."""
         state: ComponentsState = self.state_
         statistic = state.require_statistic("infer from")
-        with self._try_params(params):
+        with self._set_params_or_roll_back(params):
             self._check_parameters()
             self.state_ = replace(state, components=self._make_model().infer(statistic))
         return self
@@ -320,7 +328,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def _observe(self, table: Table, weights: Array | None, by_fold: bool) -> Moments:
         fold = fold_by_content(table) if by_fold else None
         try:
-            return self._make_model().observe(table, None, weights, fold)
+            return self._make_model().observe(table, weights=weights, fold=fold)
         except ValueError:  # if the rows have gaps, raise an error that says what to do
             refuse_gaps(table, _FILL if self.missing != "em" else _AT_ONCE)
             raise
@@ -341,33 +349,35 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     # ── projections and densities ──
 
-    def _read_blocks(self, table: Table) -> Iterator[Array]:
-        """Yield dense rows, all at once or, if they were sparse, in blocks; raise for NaN without EM."""
-        for block in dense_blocks(table):
+    def _read_runs(self, table: Table) -> Iterator[Array]:
+        """Yield dense rows: all at once or, if they were sparse, run by run; raise for NaN without EM."""
+        for rows in dense_blocks(table):
             if self.missing == "em":
-                if (infinite := np.isinf(block)).any():
-                    Matrix(block, table.names).refuse_nonfinite(int(infinite.any(axis=0).argmax()))
-                yield block
+                if (is_infinite := np.isinf(rows)).any():
+                    first_column = int(is_infinite.any(axis=0).argmax())
+                    Matrix(rows, table.names).refuse_nonfinite(first_column)
+                yield rows
                 continue
             try:
-                yield read_numbers(Table(block, len(block), "number", table.names))
+                yield read_numbers(Table(rows, len(rows), "number", table.names))
             except ValueError:
                 refuse_gaps(table, _FILL)
                 raise
 
-    def _impute_blocks(self, table: Table) -> Iterator[Array]:
-        """Yield the same arrays with missing values imputed."""
+    def _impute_runs(self, table: Table) -> Iterator[Array]:
+        """Yield the arrays of `_read_runs` with missing values imputed."""
         components = self._get_components()
-        for block in self._read_blocks(table):
-            has_gaps_here = self.missing == "em" and np.isnan(block).any()
-            yield impute(block, components) if has_gaps_here else block
+        for rows in self._read_runs(table):
+            has_gaps_here = self.missing == "em" and np.isnan(rows).any()
+            yield impute(rows, components) if has_gaps_here else rows
 
     def transform(self, X: object) -> Array:
         """Project rows on the components (n, n_components); gaps are replaced by their expectation."""
         components = self._get_components()
         codes = np.concatenate(
-            [components.codes(block) for block in self._impute_blocks(self._read_next_table(X))]
+            [components.codes(rows) for rows in self._impute_runs(self._read_next_table(X))]
         )
+        # `scale` has the standard deviation along each component.
         return np.asarray(codes / components.scale if self.whiten else codes)
 
     def fit_transform(self, X: object, y: object = None, sample_weight: object = None) -> Any:
@@ -388,10 +398,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         components = self._get_components()
         return np.concatenate(
             [
-                log_densities_with_gaps(block, components)
+                log_densities_with_gaps(rows, components)
                 if self.missing == "em"
-                else components.log_densities(block)
-                for block in self._read_blocks(self._read_next_table(X))
+                else components.log_densities(rows)
+                for rows in self._read_runs(self._read_next_table(X))
             ]
         )
 
@@ -435,7 +445,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         Without `component`, it is the contribution to the row's squared reconstruction error.
         """
         components, table = self._get_components(), self._read_next_table(X)
-        rows = np.concatenate(list(self._impute_blocks(table)))
+        rows = np.concatenate(list(self._impute_runs(table)))
         if component is None:
             terms = np.square(components.residuals(rows))
         else:
@@ -444,7 +454,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
             terms = (rows - components.mean) * (
                 components.directions[k] / (components.scale[k] if self.whiten else 1.0)
             )
-        return explain_terms(terms, np.zeros(len(terms)), self.state_.schema, X, table)
+        no_baseline = np.zeros(len(terms))  # the contributions alone add up to what is explained
+        return explain_terms(terms, no_baseline, self.state_.schema, X, table)
 
     def cross_validate(
         self,
@@ -462,7 +473,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         """
         table, _ = read_first_table(X)
         refuse_gaps(table, _DROP)
-        fold = read_folds(folds, table.rows, None, groups, random_state)
+        fold = read_folds(folds, table.rows, class_index=None, groups=groups, random_state=random_state)
         fold = np.arange(table.rows) if fold is None else fold  # leave-one-out: each row is a fold
         return cross_validate(self._make_model(), table, fold, read_weights(sample_weight, table.rows))
 
@@ -563,9 +574,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
     def error_bound_(self) -> float:
         """For the randomized solver, a bound on the largest singular value of the centred rows' residuals.
 
-        It holds with probability 1 − 10⁻¹⁰. The residuals of k exact components have the singular value k + 1
-        of the rows as their largest one, so that no bound can be smaller. The other solvers find the exact
-        components (up to rounding); for them it is 0, and says nothing about residuals.
+        It holds with probability 1 − 10⁻¹⁰. With k exact components, the largest singular value of the
+        residuals is that of number k + 1 of the centred rows, so that no bound can be smaller. The other
+        solvers find the exact components (up to rounding); for them it is 0, and says nothing about
+        residuals.
         """
         return self._get_components("error_bound_").error
 
@@ -573,36 +585,40 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
 
     def describe_state(self) -> dict[str, Any]:
         state: ComponentsState = self.state_
-        schema, components = state.schema, None
+        components, saved = state.components, None
         # Components are saved, because parameters may have changed since they were inferred.
-        if (fitted := state.components) is not None:
-            components = {name: getattr(fitted, name) for name in ("mean", "directions", "variances")}
-            numbers = (fitted.noise, fitted.total, fitted.weight, fitted.freedom, fitted.error)
-            components |= {"numbers": numbers, "scores": fitted.scores}
+        if components is not None:
+            saved = {name: getattr(components, name) for name in ("mean", "directions", "variances")}
+            noise_and_total = (components.noise, components.total)  # two variances: see `Components`
+            numbers = (*noise_and_total, components.weight, components.freedom, components.error)
+            saved |= {"numbers": numbers, "scores": components.scores}
         return {
-            "schema": schema.to_tuple(),
+            "schema": state.schema.to_tuple(),
             "statistic": state.statistic,
             "solver": state.solver,
             "likelihoods": np.array(state.log_likelihoods, dtype=np.float64),
-            "components": components,
+            "components": saved,
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
         schema, statistic, saved = Schema(*state["schema"]), state["statistic"], state["components"]
-        widths, components = [], None
+        widths, components = [], None  # the numbers of columns that the parts of the state have
+        # The caller, `tamis.load`, adds the name of the file to these errors.
         if statistic is not None or saved is None:
+            # The form "full" has the products of all pairs of columns.
             if not isinstance(statistic, Moments) or statistic.form != "full":
                 raise TypeError("no statistic")
             widths.append(statistic.first.shape[-1])
         if saved is not None:
             noise, total, weight, freedom, error = saved["numbers"]
             mean, directions, variances = saved["mean"], saved["directions"], saved["variances"]
-            widths.append(mean.shape[0] if directions.shape == (len(variances), len(mean)) else -1)
+            is_consistent = directions.shape == (len(variances), len(mean))
+            widths.append(len(mean) if is_consistent else -1)  # −1 is refused below, as another width
             sizes = (noise, total, weight, freedom)
             components = Components(mean, directions, variances, *sizes, saved.get("scores"), error)
         rounded = state.get("rounded", 0.0)  # older versions wrote it here, newer ones into the statistic
         if any(width != schema.width for width in widths) or np.shape(rounded) not in ((), (schema.width,)):
-            raise TypeError("it is of other columns")
+            raise TypeError("its arrays have another number of columns than its schema")
         if statistic is not None and np.shape(rounded):
             folds = 1 if statistic.keys is None else len(statistic.keys)
             statistic = replace(statistic, rounded=np.broadcast_to(rounded / folds, statistic.first.shape))

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards
 from tamis.estimators import rating_tables
-from tamis.estimators.base import Face, with_callbacks
+from tamis.estimators.base import Face, with_sklearn_callbacks
 from tamis.estimators.rating_shards import ReadRatings
 from tamis.estimators.rating_tables import RatingTable
 from tamis.estimators.reading import make_generator
@@ -160,7 +160,7 @@ class MatrixFactorization(Face[Recommender]):
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Learn from ratings; `y` holds them if X has only pairs."""
@@ -182,12 +182,14 @@ class MatrixFactorization(Face[Recommender]):
         options = self._read_options()
         users, items = table.users, table.items
         entries = table.entries.merge_duplicates(self.duplicates, users, items)
-        times = self._make_time_scale(entries.time, table.dates)
+        times = self._make_time_scale(entries.time, table.times_are_dates)
         rng = make_generator(self.random_state)
         with self._report_progress(options.max_steps, X, y) as report_step:
-            fitted = fit_recommender(users, items, entries, times, options, rng, lambda: report_step(None))
-        self._warn_unless_converged(options, fitted.history)
-        self.state_ = fitted
+            recommender = fit_recommender(
+                users, items, entries, times, options, rng, lambda: report_step(None)
+            )
+        self._warn_unless_converged(options, recommender.history)
+        self.state_ = recommender
         return self
 
     @with_shards
@@ -202,13 +204,13 @@ class MatrixFactorization(Face[Recommender]):
         """
         if self._get_state_or_none() is None:
             return self.fit(X, y, sample_weight)  # type: ignore[no-any-return]
-        fitted = self._check_feedback()
-        return self._add_table(fitted, self._read_ratings(X, y, sample_weight))
+        recommender = self._check_feedback()
+        return self._add_table(recommender, self._read_ratings(X, y, sample_weight))
 
-    def _add_table(self, fitted: Recommender, table: RatingTable) -> Self:
-        _refuse_mixed_times(fitted, table.dates)
+    def _add_table(self, recommender: Recommender, table: RatingTable) -> Self:
+        _refuse_mixed_times(recommender, table.times_are_dates)
         rng = make_generator(self.random_state)
-        self.state_ = fitted.update(table.users, table.items, table.entries, self.duplicates, rng)
+        self.state_ = recommender.update(table.users, table.items, table.entries, self.duplicates, rng)
         return self
 
     def add_user(self, user: Hashable, ratings: Any) -> Self:
@@ -217,11 +219,11 @@ class MatrixFactorization(Face[Recommender]):
         `ratings` is a mapping from items to ratings, a series by item, a frame or pairs of (item, rating); or
         for implicit feedback a set of items.
         """
-        fitted = self._check_feedback()
-        rating_tables.require_new_id(fitted.users, user, "user")
-        item, value = self._read_ratings_of_one(fitted, ratings, "item")
+        recommender = self._check_feedback()
+        rating_tables.require_new_id(recommender.users, user, "user")
+        item, value = self._read_ratings_of_one(recommender, ratings, "item")
         rng = make_generator(self.random_state)
-        self.state_ = fitted.add_user(user, item, value, self.duplicates, rng)
+        self.state_ = recommender.add_user(user, item, value, self.duplicates, rng)
         return self
 
     def add_item(self, item: Hashable, ratings: Any) -> Self:
@@ -230,11 +232,11 @@ class MatrixFactorization(Face[Recommender]):
         The rows of these users are then estimated again, because they have one more rating; for implicit
         feedback, those of all users, because each has one more preference.
         """
-        fitted = self._check_feedback()
-        rating_tables.require_new_id(fitted.items, item, "item")
-        user, value = self._read_ratings_of_one(fitted, ratings, "user")
+        recommender = self._check_feedback()
+        rating_tables.require_new_id(recommender.items, item, "item")
+        user, value = self._read_ratings_of_one(recommender, ratings, "user")
         rng = make_generator(self.random_state)
-        self.state_ = fitted.add_item(item, user, value, self.duplicates, rng)
+        self.state_ = recommender.add_item(item, user, value, self.duplicates, rng)
         return self
 
     def fold_in_user(self, ratings: Any) -> FoldedUser:
@@ -242,9 +244,9 @@ class MatrixFactorization(Face[Recommender]):
 
         `predict`, `recommend` and `explain` accept it in place of an id. `ratings` is as in `add_user`.
         """
-        fitted = self._check_feedback()
-        item, value = self._read_ratings_of_one(fitted, ratings, "item")
-        return fitted.fold_in(item, value, self.duplicates, make_generator(self.random_state))
+        recommender = self._check_feedback()
+        item, value = self._read_ratings_of_one(recommender, ratings, "item")
+        return recommender.fold_in(item, value, self.duplicates, make_generator(self.random_state))
 
     def forget(self, user: Hashable, item: Hashable, of_item: bool = False) -> Self:
         """Forget a rating, and estimate the row of the user again, and with `of_item` also that of the item.
@@ -255,22 +257,25 @@ class MatrixFactorization(Face[Recommender]):
 
     def unlearn(self, X: object, y: object = None, of_items: bool = False) -> Self:
         """Forget many ratings, as `forget` does one; only the users and items in X are used."""
-        fitted = self.state_
+        recommender = self.state_
         pairs = rating_tables.read_columns(X, self.columns)
         user_ids, item_ids = rating_tables.to_labels(pairs.user), rating_tables.to_labels(pairs.item)
-        users, items = find_ids(fitted.users, user_ids, "user"), find_ids(fitted.items, item_ids, "item")
+        users, items = (
+            find_ids(recommender.users, user_ids, "user"),
+            find_ids(recommender.items, item_ids, "item"),
+        )
         entries = np.empty(len(pairs), dtype=np.int64)
         for i, (user, item) in enumerate(zip(users.tolist(), items.tolist(), strict=True)):
-            entries[i] = fitted.find_entry(user, item) if user >= 0 and item >= 0 else -1
+            entries[i] = recommender.find_entry(user, item) if user >= 0 and item >= 0 else -1
             if entries[i] < 0:
                 user_id, item_id = (rating_tables.to_python(ids[i]) for ids in (user_ids, item_ids))
                 raise ValueError(
                     f"got user {user_id!r} and item {item_id!r}, expected a rating that was learned: nothing "
                     "was changed"
                 )
-        if len(np.unique(entries)) == len(fitted.entries):
+        if len(np.unique(entries)) == len(recommender.entries):
             raise ValueError("every rating would be forgotten, expected some to be left: nothing was changed")
-        self.state_ = fitted.forget(entries, make_generator(self.random_state), of_items)
+        self.state_ = recommender.forget(entries, make_generator(self.random_state), of_items)
         return self
 
     # ── predictions ──
@@ -284,13 +289,13 @@ class MatrixFactorization(Face[Recommender]):
         have the item. Without `time`, pairs have the times of their own column or, if there is none, the time
         of the newest rating.
         """
-        fitted = self.state_
+        recommender = self.state_
         if return_std:
-            _refuse_without_draws(fitted, "return_std")
-        mean = self._clip(fitted, fitted.predict(self._locate(fitted, pairs, time)))
+            _refuse_without_draws(recommender, "return_std")
+        mean = self._clip(recommender, recommender.predict(self._locate(recommender, pairs, time)))
         if not return_std:
             return mean
-        return mean, fitted.predict_std(self._locate(fitted, pairs, time, draw_unknown=True))
+        return mean, recommender.predict_std(self._locate(recommender, pairs, time, draw_unknown=True))
 
     def predict_interval(
         self, pairs: object, coverage: float = 0.9, time: object = None
@@ -299,35 +304,37 @@ class MatrixFactorization(Face[Recommender]):
 
         This needs method="gibbs".
         """
-        fitted = self.state_
-        _refuse_without_draws(fitted, "predict_interval")
+        recommender = self.state_
+        _refuse_without_draws(recommender, "predict_interval")
         given: object = coverage
         if not isinstance(given, Real) or not 0.0 < float(given) < 1.0:
             raise ValueError(f"got coverage={given!r}, expected a probability between 0 and 1")
-        query = self._locate(fitted, pairs, time, draw_unknown=True)
+        query = self._locate(recommender, pairs, time, draw_unknown=True)
         low, high = query.posterior.predict_interval(
             query.user_index, query.item_index, query.time_bin, coverage
         )
-        if not fitted.low < fitted.high:  # all ratings were equal: do not clip to a single value
+        if not recommender.low < recommender.high:  # all ratings were equal: do not clip to a single value
             return low, high
-        return self._clip(fitted, low), self._clip(fitted, high)
+        return self._clip(recommender, low), self._clip(recommender, high)
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return R² of the predicted ratings: 1 minus the unexplained fraction of the ratings' variance.
 
         If the ratings do not vary, it is 1 if all predictions are exact, and 0 otherwise.
         """
-        fitted = self._check_feedback()
-        if fitted.is_implicit:
+        recommender = self._check_feedback()
+        if recommender.is_implicit:
             raise ValueError(
                 "implicit feedback has no ratings to score, expected 'explicit': rank with recommend"
             )
         table = self._read_ratings(X, y, sample_weight)
-        _refuse_mixed_times(fitted, table.dates)
+        _refuse_mixed_times(recommender, table.times_are_dates)
         entries = table.entries
         users = [table.users[u] for u in entries.user_index.tolist()]
         items = [table.items[i] for i in entries.item_index.tolist()]
-        predicted = self._clip(fitted, fitted.predict(fitted.locate(users, items, entries.time)))
+        predicted = self._clip(
+            recommender, recommender.predict(recommender.locate(users, items, entries.time))
+        )
         mean = np.average(entries.values, weights=entries.undecayed_weights)
         error, variance = (
             float(np.average(np.square(entries.values - centre), weights=entries.undecayed_weights))
@@ -359,32 +366,32 @@ class MatrixFactorization(Face[Recommender]):
         rating, and less to that of an item with older ratings. `among` are the items to choose from; unknown
         ones are ignored.
         """
-        fitted = self.state_
+        recommender = self.state_
         count = check_integer("n", n, 1)
         given: object = diversity
         if not isinstance(given, Real) or not 0.0 <= float(given) <= 1.0:
             raise ValueError(f"got diversity={given!r}, expected a share from 0 to 1")
-        times = self._read_times(fitted, time, 1)
+        times = self._read_times(recommender, time, 1)
         is_many = _is_many(user)
         users = _list_ids(user) if is_many else [user.item() if isinstance(user, np.ndarray) else user]
-        bonus = fitted.compute_recency_bonus(check_nonnegative("recency", recency))
-        candidates = _find_candidates(fitted, among)
-        indices, scores = fitted.recommend(
+        bonus = recommender.compute_recency_bonus(check_nonnegative("recency", recency))
+        candidates = _find_candidates(recommender, among)
+        indices, scores = recommender.recommend(
             users, count, exclude_seen, float(diversity), bonus, candidates, times
         )
         if is_many:
-            return _get_item_ids(fitted, indices), scores
+            return _get_item_ids(recommender, indices), scores
         is_item = indices[0] >= 0
-        return _get_item_ids(fitted, indices[0][is_item]), scores[0][is_item]
+        return _get_item_ids(recommender, indices[0][is_item]), scores[0][is_item]
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[NDArray[Any], Array]:
         """Return the items that the same users like, most similar first, and the cosines of their factors."""
-        fitted = self.state_
-        index = find_id(fitted.items, item)
+        recommender = self.state_
+        index = find_id(recommender.items, item)
         if index < 0:
             raise ValueError(f"got item {item!r}, expected one that is known: see items_")
-        indices, cosines = fitted.find_similar_items(index, check_integer("n", n, 1))
-        return _get_item_ids(fitted, indices), cosines
+        indices, cosines = recommender.find_similar_items(index, check_integer("n", n, 1))
+        return _get_item_ids(recommender, indices), cosines
 
     def explain(self, user: Any, item: Hashable, n: int = 5, time: object = None) -> FactorExplanation:
         """Compute the contribution of each rating of the user to the score of an item.
@@ -392,26 +399,26 @@ class MatrixFactorization(Face[Recommender]):
         With the level and the offsets, they sum to the score. `top` of the result lists the n ratings that
         contribute most; the result can be printed.
         """
-        fitted = self.state_
-        if fitted.has_draws:
+        recommender = self.state_
+        if recommender.has_draws:
             raise ValueError(
                 "got a model of several draws, which explain() cannot combine, expected method='als'"
             )
-        times = self._read_times(fitted, time, 1)
-        return explain(fitted, user, item, check_integer("n", n, 1), times)
+        times = self._read_times(recommender, time, 1)
+        return explain(recommender, user, item, check_integer("n", n, 1), times)
 
     # ── reading ──
 
     def _check_feedback(self) -> Recommender:
         """Return the fitted recommender, if `feedback` is still the kind that it was learned from."""
-        fitted = self.state_
-        if (self.feedback == "implicit") != fitted.is_implicit:
-            kind = "implicit" if fitted.is_implicit else "explicit"
+        recommender = self.state_
+        if (self.feedback == "implicit") != recommender.is_implicit:
+            kind = "implicit" if recommender.is_implicit else "explicit"
             raise ValueError(
                 f"got feedback={self.feedback!r} for a model of {kind} feedback, expected {kind!r}: set it "
                 "back, or fit anew"
             )
-        return fitted
+        return recommender
 
     def _read_options(self) -> FitOptions:
         """Return the parameters of a fit; raise if one of them is not valid."""
@@ -460,7 +467,7 @@ class MatrixFactorization(Face[Recommender]):
             n_kept=check_integer("n_kept", self.n_kept, 1),
         )
 
-    def _make_time_scale(self, time: Array | None, dates: bool | None) -> TimeScale | None:
+    def _make_time_scale(self, time: Array | None, are_dates: bool | None) -> TimeScale | None:
         """Return the scale of these times; raise if a parameter does not suit them."""
         bins: Any = self.time_bins
         if not isinstance(bins, int | np.integer) or bins < 0:
@@ -485,7 +492,7 @@ class MatrixFactorization(Face[Recommender]):
             half_life=half_life,
             bins=int(bins),
             period=period,
-            dates=dates,
+            dates=are_dates,
         )
         scale.refuse_wrong_unit(time)
         return scale
@@ -499,36 +506,38 @@ class MatrixFactorization(Face[Recommender]):
             raise ValueError(f"got duplicates={self.duplicates!r}, expected one of {', '.join(_DUPLICATES)}")
 
     def _read_ratings_of_one(
-        self, fitted: Recommender, ratings: Any, what: Literal["user", "item"]
+        self, recommender: Recommender, ratings: Any, what: Literal["user", "item"]
     ) -> tuple[Indices, Array]:
         """Return indices and ratings: of items by one user, or of users for one item.
 
         `what`, "item" or "user", says what the indices are indices of.
         """
-        keys = fitted.users if what == "user" else fitted.items
-        return rating_tables.read_ratings_of_one(ratings, keys, what, self.columns, fitted.is_implicit)
+        keys = recommender.users if what == "user" else recommender.items
+        return rating_tables.read_ratings_of_one(ratings, keys, what, self.columns, recommender.is_implicit)
 
-    def _read_times(self, fitted: Recommender, time: Any, rows: int) -> Array | None:
+    def _read_times(self, recommender: Recommender, time: Any, rows: int) -> Array | None:
         """Read times to predict for; raise if they are dates and those of the fit numbers, or the reverse."""
         if time is None:
             return None
         times = rating_tables.read_times(time, rows)
-        _refuse_mixed_times(fitted, times.dates)
+        _refuse_mixed_times(recommender, times.are_dates)
         return times.values
 
-    def _locate(self, fitted: Recommender, pairs: object, time: object, draw_unknown: bool = False) -> Query:
+    def _locate(
+        self, recommender: Recommender, pairs: object, time: object, draw_unknown: bool = False
+    ) -> Query:
         """Find the indices of pairs of ids and the bins of their times; see `Recommender.locate`.
 
         If `time` is None, pairs have the times of their own column, which are read only if there are bins.
         """
         given = rating_tables.read_columns(pairs, self.columns)
-        has_bins = fitted.times is not None and fitted.times.bins > 0
-        times = self._read_times(fitted, given.time if time is None and has_bins else time, len(given))
+        has_bins = recommender.times is not None and recommender.times.bins > 0
+        times = self._read_times(recommender, given.time if time is None and has_bins else time, len(given))
         users, items = rating_tables.to_labels(given.user), rating_tables.to_labels(given.item)
-        return fitted.locate(users, items, times, draw_unknown)
+        return recommender.locate(users, items, times, draw_unknown)
 
-    def _clip(self, fitted: Recommender, ratings: Array) -> Array:
-        return fitted.clip(ratings) if self.clip else ratings
+    def _clip(self, recommender: Recommender, ratings: Array) -> Array:
+        return recommender.clip(ratings) if self.clip else ratings
 
     def _warn_unless_converged(self, options: FitOptions, history: FitHistory) -> None:
         """Warn if `max_iter` sweeps over explicit ratings were not enough.
@@ -644,15 +653,20 @@ class MatrixFactorization(Face[Recommender]):
     # ── the file ──
 
     def describe_state(self) -> dict[str, Any]:
-        fitted = self.state_
-        entries, posterior, solver, history = fitted.entries, fitted.posterior, fitted.solver, fitted.history
+        recommender = self.state_
+        entries, posterior, solver, history = (
+            recommender.entries,
+            recommender.posterior,
+            recommender.solver,
+            recommender.history,
+        )
         offsets, item_offsets = posterior.time_offsets, posterior.item_time_offsets
         ridge_or_confidence = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
         draws = posterior.hyperparameters
         # `tamis.estimators.saved` says what the names in files mean.
         return {
-            "users": fitted.users,
-            "items": fitted.items,
+            "users": recommender.users,
+            "items": recommender.items,
             "entries": (
                 entries.user_index,
                 entries.item_index,
@@ -670,9 +684,9 @@ class MatrixFactorization(Face[Recommender]):
                 draws.item_mean,
                 draws.item_precision,
             ),
-            "clock": None if fitted.times is None else astuple(fitted.times),
-            "solver": (solver.rank, solver.ridge, ridge_or_confidence, fitted.is_implicit),
-            "range": (fitted.low, fitted.high),
+            "clock": None if recommender.times is None else astuple(recommender.times),
+            "solver": (solver.rank, solver.ridge, ridge_or_confidence, recommender.is_implicit),
+            "range": (recommender.low, recommender.high),
             "course": (history.sweeps, history.train, history.validation, history.converged),
         }
 
@@ -710,33 +724,35 @@ def _read_ridge(given: Any) -> tuple[float, bool]:
     return ridge, False
 
 
-def _refuse_mixed_times(fitted: Recommender, dates: bool | None) -> None:
+def _refuse_mixed_times(recommender: Recommender, are_dates: bool | None) -> None:
     """Raise if the times of the fit were dates and these are numbers, or the reverse."""
-    rating_tables.refuse_mixed_times(None if fitted.times is None else fitted.times.dates, dates)
+    rating_tables.refuse_mixed_times(
+        None if recommender.times is None else recommender.times.dates, are_dates
+    )
 
 
-def _refuse_without_draws(fitted: Recommender, what: str) -> None:
-    if not fitted.has_draws:
+def _refuse_without_draws(recommender: Recommender, what: str) -> None:
+    if not recommender.has_draws:
         raise ValueError(
             f"got {what} for a fit by least squares, which estimates no uncertainty, expected method='gibbs'"
         )
 
 
-def _find_candidates(fitted: Recommender, among: Iterable[Hashable] | None) -> NDArray[np.bool_] | None:
+def _find_candidates(recommender: Recommender, among: Iterable[Hashable] | None) -> NDArray[np.bool_] | None:
     """Return whether each item is among these (items,)."""
     if among is None:
         return None
     if isinstance(among, str | bytes) or not isinstance(among, Iterable):
         raise TypeError(f"got among={among!r}, expected a list of items, such as [{among!r}]")
-    indices = find_ids(fitted.items, among, "item")
-    is_candidate = np.zeros(len(fitted.items), dtype=np.bool_)
+    indices = find_ids(recommender.items, among, "item")
+    is_candidate = np.zeros(len(recommender.items), dtype=np.bool_)
     is_candidate[indices[indices >= 0]] = True
     return is_candidate
 
 
-def _get_item_ids(fitted: Recommender, indices: Indices) -> NDArray[Any]:
+def _get_item_ids(recommender: Recommender, indices: Indices) -> NDArray[Any]:
     """Return the ids of the items with these indices; None for an index of −1."""
-    labels = to_label_array(fitted.items)
+    labels = to_label_array(recommender.items)
     if (indices >= 0).all():
         return labels[indices]
     ids: NDArray[Any] = labels.astype(object)[indices]

@@ -15,7 +15,7 @@ from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.conjugate.distribution import tail_of
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import with_callbacks
+from tamis.estimators.base import with_sklearn_callbacks
 from tamis.estimators.linear import CoefficientSummary, LinearExplanation, assign_folds, summarize
 from tamis.estimators.linear_shards import ReadShard, TableSurvey, read_shard_table
 from tamis.estimators.newton import (
@@ -127,7 +127,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(
         self,
@@ -170,10 +170,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         )
         response.refuse_size(max(map(abs, rows.target_range)))
         if state is None:
-            fitted = self._fit_rows(rows, response, plan.schema)
+            fitted_model = self._fit_rows(rows, response, plan.schema)
         else:
-            fitted = self._add_rows(state.fit, rows, plan.schema)
-        self.state_ = GeneralizedState(plan.schema, fitted)
+            fitted_model = self._add_rows(state.fit, rows, plan.schema)
+        self.state_ = GeneralizedState(plan.schema, fitted_model)
         return self
 
     def read_shard(self, plan: "_ShardPlan", batch: Batch) -> LinearRows | None:
@@ -185,18 +185,18 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return replace(rows, number=batch.number)
 
     def _build_rows(
-        self, table: Table, response: Response, batch: Batch, fitted: FittedGeneralized | None = None
+        self, table: Table, response: Response, batch: Batch, fitted_model: FittedGeneralized | None = None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Check and convert rows with the targets, weights and offsets of `batch`; drop rows of weight 0.
 
         Also return the indices of the rows that remain, or None if no row was dropped.
         """
-        rows, indices = self._read_rows(table, response, batch, fitted)
+        rows, indices = self._read_rows(table, response, batch, fitted_model)
         response.refuse_size(max(map(abs, rows.target_range)))
         return rows, indices
 
     def _read_rows(
-        self, table: Table, response: Response, batch: Batch, fitted: Centred | None
+        self, table: Table, response: Response, batch: Batch, fitted_model: Centred | None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
         """Read rows as `_build_rows` does, but without the check of the largest target."""
         weights, targets = read_weights(batch.sample_weight, table.rows), read_target(batch.y, table.rows)
@@ -208,7 +208,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             table, targets, weights = table.take(indices), targets[indices], weights[indices]
             offsets = None if offsets is None else offsets[indices]
         response.refuse_targets(targets)
-        return LinearRows(self._build_design(table, fitted), targets, weights, offsets), indices
+        return LinearRows(self._build_design(table, fitted_model), targets, weights, offsets), indices
 
     def _fit_rows(
         self,
@@ -236,9 +236,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             )
         _refuse_without_mode(response, rows, prior)
         result = self._fit_scaled(rows, response, prior, initial, schema, X, y, by_evidence)
-        fitted, unbounded_columns = generalized.make_generalized_fit(rows, response, result, method)
+        fitted_model, unbounded_columns = generalized.make_generalized_fit(rows, response, result, method)
         warn_if_unbounded(response, unbounded_columns, schema)
-        return _warn_if_dispersion_unknown(fitted)
+        return _warn_if_dispersion_unknown(fitted_model)
 
     def _fit_scaled(
         self,
@@ -305,10 +305,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         that this is counted once.
         """
         states = self._list_states_to_merge(others)
-        fitted = generalized.merge_generalized(
+        fitted_model = generalized.merge_generalized(
             [state.fit for state in states], self._read_dispersion_method()
         )
-        self.state_ = replace(states[0], fit=fitted)
+        self.state_ = replace(states[0], fit=fitted_model)
         return self
 
     def _decay_fit(self, state: GeneralizedState, factor: float) -> FittedGeneralized:
@@ -343,9 +343,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     def predict(self, X: object, offset: object = None, exposure: object = None) -> Array:
         """Return the means (n,), at the most probable coefficients."""
-        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        fitted_model, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         with np.errstate(over="ignore"):
-            return fitted.response.mean(scores)
+            return fitted_model.response.mean(scores)
 
     def mean_interval(
         self, X: object, coverage: float = 0.95, offset: object = None, exposure: object = None
@@ -354,9 +354,9 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
         The score is taken to be normally distributed.
         """
-        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
-        half_width = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted, design))
-        response = fitted.response
+        fitted_model, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        half_width = -special.ndtri(tail_of(coverage)) * np.sqrt(_score_variances(fitted_model, design))
+        response = fitted_model.response
         with np.errstate(over="ignore"):
             lower, upper = response.mean(scores - half_width), response.mean(scores + half_width)
         return (upper, lower) if response.is_decreasing else (lower, upper)
@@ -378,14 +378,14 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         logarithm of its mean, which has a gamma distribution, has the mean and variance of the score. For
         bernoulli, `predict` returns the probability of 1.
         """
-        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
-        variances = _score_variances(fitted, design)
-        return fitted.response.predict_distribution(scores, variances, fitted.dispersion)
+        fitted_model, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        variances = _score_variances(fitted_model, design)
+        return fitted_model.response.predict_distribution(scores, variances, fitted_model.dispersion)
 
     def sample_coefficients(self, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw coefficients from the posterior (n_samples, d)."""
-        fitted = self.state_.fit
-        return self._draw_parameters(fitted, n_samples, random_state)[:, : len(fitted.centre)]
+        fitted_model = self.state_.fit
+        return self._draw_parameters(fitted_model, n_samples, random_state)[:, : len(fitted_model.centre)]
 
     def sample_functions(
         self,
@@ -396,16 +396,16 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object = None,
     ) -> Array:
         """Draw coefficients from the posterior, and return the means of rows by each draw (n_samples, n)."""
-        fitted, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
-        changes = self._draw_parameters(fitted, n_samples, random_state) - fitted.posterior.mean
+        fitted_model, design, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        changes = self._draw_parameters(fitted_model, n_samples, random_state) - fitted_model.posterior.mean
         with np.errstate(over="ignore"):
-            return fitted.response.mean(scores + design.scores(changes).T)
+            return fitted_model.response.mean(scores + design.scores(changes).T)
 
     @staticmethod
-    def _draw_parameters(fitted: FittedGeneralized, n_samples: int, random_state: Any) -> Array:
-        draws = fitted.posterior.draw(make_generator(random_state), check_sample_count(n_samples))
-        mean = fitted.posterior.mean
-        return np.asarray(mean + np.sqrt(fitted.dispersion) * (draws - mean))
+    def _draw_parameters(fitted_model: FittedGeneralized, n_samples: int, random_state: Any) -> Array:
+        draws = fitted_model.posterior.draw(make_generator(random_state), check_sample_count(n_samples))
+        mean = fitted_model.posterior.mean
+        return np.asarray(mean + np.sqrt(fitted_model.dispersion) * (draws - mean))
 
     def score(
         self,
@@ -416,19 +416,19 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         exposure: object = None,
     ) -> float:
         """Return D²: the fraction of the deviance of an intercept-only model that this model explains."""
-        fitted, table = self.state_.fit, self._read_next_table(X)
+        fitted_model, table = self.state_.fit, self._read_next_table(X)
         batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
-        rows, _ = self._build_rows(table, fitted.response, batch, fitted)
-        return fitted.compute_explained_deviance(rows)
+        rows, _ = self._build_rows(table, fitted_model.response, batch, fitted_model)
+        return fitted_model.compute_explained_deviance(rows)
 
     def explain(self, X: object, offset: object = None, exposure: object = None) -> LinearExplanation:
         """Compute how much each column contributes to the score; see `LinearExplanation`."""
-        fitted, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
+        fitted_model, _, scores = self._compute_scores_with_offsets(X, offset, exposure)
         table, schema, n = self._read_next_table(X), self.state_.schema, len(scores)
         coefficients = self.coef_
-        mean = fitted.mean if fitted.intercept else np.zeros_like(fitted.mean)
+        mean = fitted_model.mean if fitted_model.intercept else np.zeros_like(fitted_model.mean)
         each = np.broadcast_to(coefficients, (n, len(coefficients)))
-        offsets = _read_offsets(offset, exposure, n, fitted.response)
+        offsets = _read_offsets(offset, exposure, n, fitted_model.response)
         baseline = np.full(n, self.intercept_ + float(coefficients @ mean))
         terms = linear_terms(table, mean, each, schema, X)
         names = tuple(schema.name(j) for j in range(schema.width))
@@ -457,21 +457,21 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         batch = Batch(X, y, sample_weight, {"offset": offset, "exposure": exposure})
         rows, indices = self._build_rows(table, response, batch)
         fold = assign_folds(folds, groups, table.rows, indices, random_state)
-        fitted = self._fit_rows(rows, response, schema)
+        fitted_model = self._fit_rows(rows, response, schema)
         if fold is not None:
-            initial = fitted.posterior.mean
+            initial = fitted_model.posterior.mean
             return generalized.cross_validate(
                 lambda others: self._fit_rows(rows.take(others), response, schema, initial=initial),
                 response,
                 rows,
                 fold,
             )
-        if not fitted.posterior.is_full:
+        if not fitted_model.posterior.is_full:
             raise ValueError(
                 f"leaving one row out needs the full posterior, got posterior={self.posterior!r} of "
-                f"{len(fitted.posterior.mean)} parameters: set it to 'full', or folds to a number"
+                f"{len(fitted_model.posterior.mean)} parameters: set it to 'full', or folds to a number"
             )
-        return generalized.leave_one_out(fitted, rows)
+        return generalized.leave_one_out(fitted_model, rows)
 
     # ── what was learned ──
 
@@ -545,20 +545,22 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     @property
     def aic_(self) -> float:
         """Akaike's information criterion: −2 log-likelihood + 2 `n_effective_`."""
-        fitted = self._require_single_fit("aic_")
-        return -2.0 * fitted.log_likelihood + 2.0 * fitted.effective
+        fitted_model = self._require_single_fit("aic_")
+        return -2.0 * fitted_model.log_likelihood + 2.0 * fitted_model.effective
 
     @property
     def bic_(self) -> float:
         """The Bayesian information criterion: −2 log-likelihood + log(rows) `n_effective_`."""
-        fitted = self._require_single_fit("bic_")
-        return -2.0 * fitted.log_likelihood + float(np.log(fitted.weight)) * fitted.effective
+        fitted_model = self._require_single_fit("bic_")
+        return (
+            -2.0 * fitted_model.log_likelihood + float(np.log(fitted_model.weight)) * fitted_model.effective
+        )
 
     def _require_single_fit(self, name: str) -> FittedGeneralized:
-        fitted = self._require_state(name).fit
-        if np.isnan(fitted.null_deviance):
+        fitted_model = self._require_state(name).fit
+        if np.isnan(fitted_model.null_deviance):
             raise AttributeError(f"{name} {_IN_PARTS}")
-        return fitted
+        return fitted_model
 
     @property
     def n_observed_(self) -> float:
@@ -588,13 +590,15 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
         return summarize(self._format_headline(), state.schema, coefficients, errors, intercepts, coverage)
 
     def _format_headline(self) -> str:
-        fitted = self.state_.fit
-        first = f"{fitted.response.family}, link {fitted.response.link}: {fitted.weight:g} rows"
-        second = f"dispersion {fitted.dispersion:.4g}, deviance {fitted.deviance:.6g}"
-        if np.isnan(fitted.null_deviance):
+        fitted_model = self.state_.fit
+        first = (
+            f"{fitted_model.response.family}, link {fitted_model.response.link}: {fitted_model.weight:g} rows"
+        )
+        second = f"dispersion {fitted_model.dispersion:.4g}, deviance {fitted_model.deviance:.6g}"
+        if np.isnan(fitted_model.null_deviance):
             return f"{first}\n{second}"
-        third = f"log-likelihood {fitted.log_likelihood:.6g}, AIC {self.aic_:.6g}, BIC {self.bic_:.6g}"
-        return f"{first}\n{second} (null {fitted.null_deviance:.6g})\n{third}"
+        third = f"log-likelihood {fitted_model.log_likelihood:.6g}, AIC {self.aic_:.6g}, BIC {self.bic_:.6g}"
+        return f"{first}\n{second} (null {fitted_model.null_deviance:.6g})\n{third}"
 
     # ── files ──
 
@@ -604,8 +608,8 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
 
     def restore_state(self, state: dict[str, Any]) -> None:
         content = dict(state)
-        fitted = restore_fit(content, make_response(*content.pop(_RESPONSE_KEY)), FittedGeneralized)
-        self.state_ = GeneralizedState(Schema(*state["schema"]), fitted)
+        fitted_model = restore_fit(content, make_response(*content.pop(_RESPONSE_KEY)), FittedGeneralized)
+        self.state_ = GeneralizedState(Schema(*state["schema"]), fitted_model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -633,19 +637,20 @@ def _refuse_other_response(response: Response, learned: Response) -> None:
         )
 
 
-def _score_variances(fitted: FittedGeneralized, design: Design) -> Array:
-    return np.asarray(fitted.dispersion * fitted.posterior.score_variances(design))
+def _score_variances(fitted_model: FittedGeneralized, design: Design) -> Array:
+    return np.asarray(fitted_model.dispersion * fitted_model.posterior.score_variances(design))
 
 
-def _warn_if_dispersion_unknown(fitted: FittedGeneralized) -> FittedGeneralized:
+def _warn_if_dispersion_unknown(fitted_model: FittedGeneralized) -> FittedGeneralized:
     """Return the model; warn if the dispersion is NaN, because no degrees of freedom remain for it."""
-    if np.isnan(fitted.dispersion):
+    if np.isnan(fitted_model.dispersion):
         warn(
-            f"rows of weight {fitted.weight:g} determine {fitted.effective:g} coefficients and leave nothing "
-            "for the dispersion, so that it and standard errors are NaN: learn more rows, or set dispersion",
+            f"rows of weight {fitted_model.weight:g} determine {fitted_model.effective:g} coefficients and "
+            "leave nothing for the dispersion, so that it and standard errors are NaN: learn more rows, or "
+            "set dispersion",
             UserWarning,
         )
-    return fitted
+    return fitted_model
 
 
 def _refuse_without_mode(response: Response, rows: LinearRows, prior: GaussianPrior) -> None:

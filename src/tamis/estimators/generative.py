@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tamis import decide, validate
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards, DatabaseShards
-from tamis.estimators.base import TableFace, refuse_to_forget_all, with_callbacks
+from tamis.estimators.base import TableFace, refuse_to_forget_all, with_sklearn_callbacks
 from tamis.estimators.generative_shards import RowReader, encode_rows
 from tamis.estimators.reading import (
     check_sample_count,
@@ -168,7 +168,7 @@ class GenerativeFace(TableFace[GenerativeState]):
                     f"got {name}={params[name]!r}, expected {before[name]!r}, which the rows were learned "
                     "with: fit a new model instead"
                 )
-        with self._try_params(params):
+        with self._set_params_or_roll_back(params):
             model = self._make_model(state.schema)
             if not model.sums_like(state.model):
                 raise ValueError(
@@ -468,7 +468,7 @@ class GenerativeClassifier(ClassifierMixin, GenerativeFace):  # type: ignore[mis
         self._check_class_prior(classes_of(statistic))
         self._fitted = GenerativeState(schema, model, statistic, declared=_NO_CLASSES)
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels; where labels are missing, by EM.

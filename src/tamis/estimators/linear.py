@@ -17,7 +17,7 @@ from tamis import arrays
 from tamis.arrays import Array
 from tamis.conjugate import Univariate
 from tamis.engines import DatabaseShards, UnsupportedSumsError
-from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_callbacks
+from tamis.estimators.base import T, TableFace, refuse_to_forget_all, with_sklearn_callbacks
 from tamis.estimators.reading import check_sample_count, make_generator, read_folds
 from tamis.estimators.sharded import with_shards
 from tamis.inputs import read_first_table, read_numbers, read_targets, read_weights
@@ -72,7 +72,7 @@ def assign_folds(
         folds = folds if np.ndim(folds) == 0 else _check_per_row(folds, rows, "folds")[indices]
         groups = None if groups is None else _check_per_row(groups, rows, "groups")[indices]
     count = rows if indices is None else len(indices)
-    fold = read_folds(folds, count, None, groups, random_state)
+    fold = read_folds(folds, count, class_index=None, groups=groups, random_state=random_state)
     if fold is not None and len(np.unique(fold)) < 2:
         raise ValueError("got 1 fold, expected at least 2: the model learns from the others")
     return fold
@@ -316,7 +316,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         model.refuse_impossible(schema.width, gram.targets)
         self.state_ = RegressionState(schema, model, gram, targets_are_1d=True)
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their targets, (n,) or (n, q)."""
@@ -370,7 +370,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def infer(self, **params: Any) -> Self:
         """Set parameters and infer again from what was learned, without reading data again."""
         state = self.state_
-        with self._try_params(params):
+        with self._set_params_or_roll_back(params):
             model = self._make_model(state.schema)
             posterior = model.infer(state.statistic)
         self.state_ = replace(state, model=model, cache=[posterior])

@@ -16,7 +16,7 @@ from sklearn.base import ClassifierMixin
 from tamis import validate
 from tamis.arrays import Array
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import with_callbacks
+from tamis.estimators.base import with_sklearn_callbacks
 from tamis.estimators.linear import CoefficientSummary, summarize
 from tamis.estimators.linear_shards import ReadShard, ShardTable, TableSurvey, read_all_labels
 from tamis.estimators.newton import (
@@ -144,7 +144,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
     # ── learning ──
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object, sample_weight: object = None) -> Self:
         """Learn from rows and their labels."""
@@ -207,15 +207,15 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         table: Table,
         labels: Labels,
         weights: Array | None,
-        fitted: FittedLinear | None = None,
+        fitted_model: FittedLinear | None = None,
         may_lack_classes: bool = False,
     ) -> LinearRows:
         """Build rows of the design matrix; some class may have no rows if `may_lack_classes`."""
-        design = self._build_design(table, fitted)
+        design = self._build_design(table, fitted_model)
         if self.class_weight is not None:
             row_weights = _weigh_classes(self.class_weight, labels, weights)[labels.group]
             weights = row_weights if weights is None else weights * row_weights
-        if weights is not None and not weights.all() and fitted is None and not may_lack_classes:
+        if weights is not None and not weights.all() and fitted_model is None and not may_lack_classes:
             present = np.unique(labels.group[np.flatnonzero(weights)])
             absent = np.setdiff1d(np.arange(len(labels.keys)), present)
             if len(absent):
@@ -268,8 +268,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             # does not, so that this half row counts as data: only models with equal priors can be merged.
             precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
-        fitted = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
-        return LogisticState(schema, fitted, keys, response)
+        fitted_model = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
+        return LogisticState(schema, fitted_model, keys, response)
 
     def _choose_start(
         self, rows: LinearRows, response: ClassResponse, prior: GaussianPrior, keys: Keys
@@ -389,9 +389,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             return classification.average_probabilities(state.fit.posterior, response, design, scores)
         return response.probabilities(scores)
 
-    def _check_predictive(self, fitted: FittedLinear) -> Predictive:
+    def _check_predictive(self, fitted_model: FittedLinear) -> Predictive:
         _refuse_predictive(self.predictive, self.n_draws)
-        if self.predictive != "plugin" and fitted.posterior.precision is None:
+        if self.predictive != "plugin" and fitted_model.posterior.precision is None:
             raise ValueError(
                 f"predictive={self.predictive!r} needs a posterior, expected posterior='full' or 'diagonal'"
             )
@@ -457,10 +457,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         def fit_rows(
             indices: NDArray[np.int64], labels_of_rows: Labels
         ) -> Callable[[NDArray[np.int64]], Array]:
-            fitted = state.fit if len(labels_of_rows.keys) == len(labels.keys) else None
+            fitted_model = state.fit if len(labels_of_rows.keys) == len(labels.keys) else None
             part = None if weights is None else weights[indices]
-            rows = self._build_rows(table.take(indices), labels_of_rows, part, fitted)
-            initial = None if fitted is None else fitted.posterior.mean
+            rows = self._build_rows(table.take(indices), labels_of_rows, part, fitted_model)
+            initial = None if fitted_model is None else fitted_model.posterior.mean
             model = self._fit_rows(rows, schema, labels_of_rows.keys, initial=initial)
 
             def predict(held_out: NDArray[np.int64]) -> Array:
@@ -525,15 +525,17 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         log-odds; with more, each class has its own.
         """
         state, classes = self.state_, self.classes_.tolist()
-        fitted = state.fit
-        intercepts = (self.intercept_, self.intercept_std_) if fitted.intercept else None
+        fitted_model = state.fit
+        intercepts = (self.intercept_, self.intercept_std_) if fitted_model.intercept else None
         if len(classes) == 2:
             title, outputs = f"logistic, {classes[1]!r} against {classes[0]!r}", None
         else:
             title, outputs = f"softmax, {len(classes)} classes", ("class", classes)
         strength = f"alpha {self.alpha_:.4g}" if isinstance(self.alpha_, float) else "a prior of its own"
-        evidence = "" if np.isnan(fitted.log_evidence) else f", log-evidence {fitted.log_evidence:.6g}"
-        headline = f"{title}: {fitted.weight:g} rows\n{strength}{evidence}"
+        evidence = (
+            "" if np.isnan(fitted_model.log_evidence) else f", log-evidence {fitted_model.log_evidence:.6g}"
+        )
+        headline = f"{title}: {fitted_model.weight:g} rows\n{strength}{evidence}"
         return summarize(headline, state.schema, self.coef_, self.coef_std_, intercepts, coverage, outputs)
 
     # ── files ──
@@ -545,8 +547,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         content = dict(state)
         keys = content.pop("keys")
         response = classification.make_class_response(len(keys))
-        fitted = restore_fit(content, response, FittedLinear)
-        self.state_ = LogisticState(Schema(*state["schema"]), fitted, keys, response)
+        fitted_model = restore_fit(content, response, FittedLinear)
+        self.state_ = LogisticState(Schema(*state["schema"]), fitted_model, keys, response)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

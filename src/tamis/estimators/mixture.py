@@ -13,7 +13,7 @@ from tamis import _kernels, decide, validate
 from tamis.arrays import Array
 from tamis.conjugate import NormalInverseWishart
 from tamis.engines import Batch, BatchShards
-from tamis.estimators.base import refuse_to_forget_all, with_callbacks
+from tamis.estimators.base import refuse_to_forget_all, with_sklearn_callbacks
 from tamis.estimators.generative import GenerativeFace
 from tamis.estimators.generative_shards import RowReader, encode_rows, gather_rows, survey_rows
 from tamis.estimators.reading import make_generator
@@ -201,7 +201,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         self._fitted = state.replace(state.statistic + observe_shards(model, data, posterior))
         return self
 
-    @with_callbacks
+    @with_sklearn_callbacks
     @with_shards
     def fit(self, X: object, y: object = None, sample_weight: object = None) -> Self:
         """Find the components by EM; y is ignored."""
@@ -375,7 +375,9 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """
         other = self if given is None else given
         posterior, rows, _ = self._encode(X)
-        return em.lower_bound(_make_unlabelled_rows(rows, posterior.keys, None), posterior, other.posterior_)
+        return em.lower_bound(
+            _make_unlabelled_rows(rows, posterior.keys, weights=None), posterior, other.posterior_
+        )
 
     def cross_validate(
         self, X: object, folds: int = 5, *, sample_weight: object = None, random_state: Any = 0

@@ -114,11 +114,11 @@ class NewtonFace(LinearFace[StateT]):
     def _choose_intercept_precision(self) -> float:
         return check_nonnegative("intercept_alpha", self.intercept_alpha)
 
-    def _build_design(self, table: Table, fitted: "Centred | None" = None) -> Design:
-        """Build the design matrix of the table's rows, with the centre of `fitted` if that is given."""
+    def _build_design(self, table: Table, fitted_model: "Centred | None" = None) -> Design:
+        """Build the design matrix of the table's rows, with the centre of `fitted_model` if that is given."""
         values = read_design_values(table)
-        if fitted is not None:
-            return make_centred_design(values, fitted)
+        if fitted_model is not None:
+            return make_centred_design(values, fitted_model)
         if isinstance(values, Sparse):
             return SparseDesign.of(values, bool(self.fit_intercept))
         return DenseDesign.of(
@@ -200,8 +200,8 @@ class NewtonFace(LinearFace[StateT]):
 
         If `prior` was given, it is the diagonal of the inverse of the prior's covariance.
         """
-        fitted = self.state_.fit
-        precisions = fitted.prior.diagonal[: len(fitted.centre)]
+        fitted_model = self.state_.fit
+        precisions = fitted_model.prior.diagonal[: len(fitted_model.centre)]
         all_equal = len(precisions) and (precisions == precisions[0]).all()
         return float(precisions[0]) if all_equal else precisions.copy()
 
@@ -211,15 +211,15 @@ class NewtonFace(LinearFace[StateT]):
 
         If the intercept has no prior, its prior density is taken as 1 everywhere.
         """
-        fitted = self.state_.fit
-        if np.isnan(fitted.log_evidence) and fitted.removed is not None:
+        fitted_model = self.state_.fit
+        if np.isnan(fitted_model.log_evidence) and fitted_model.removed is not None:
             raise AttributeError("log_evidence_ is not available after rows were removed: call fit again")
-        if np.isnan(fitted.log_evidence):
+        if np.isnan(fitted_model.log_evidence):
             raise AttributeError(
                 "log_evidence_ needs a prior on every coefficient and a posterior: set alpha above 0 and "
                 "posterior='full'"
             )
-        return fitted.log_evidence
+        return fitted_model.log_evidence
 
     def _get_dispersion(self) -> float:
         """Return the factor that scales all covariances."""
@@ -230,10 +230,10 @@ class NewtonFace(LinearFace[StateT]):
 
         The covariance matrix is (outputs·d, outputs·d); the diagonal form has only variances (outputs·d,).
         """
-        fitted = self._require_state(name).fit
-        if fitted.posterior.precision is None:
+        fitted_model = self._require_state(name).fit
+        if fitted_model.posterior.precision is None:
             raise AttributeError(f"{name} needs a posterior, expected posterior='full' or 'diagonal'")
-        coefficients, intercepts = fitted.covariance()
+        coefficients, intercepts = fitted_model.covariance()
         scale = self._get_dispersion()
         return scale * coefficients, scale * intercepts
 
@@ -293,16 +293,17 @@ class NewtonFace(LinearFace[StateT]):
 
     def describe_state(self) -> dict[str, Any]:
         state = self.state_
-        fitted, schema = state.fit, state.schema
+        fitted_model, schema = state.fit, state.schema
         content = {
-            _FILE_NAMES.get(each.name, each.name): getattr(fitted, each.name) for each in fields(fitted)
+            _FILE_NAMES.get(each.name, each.name): getattr(fitted_model, each.name)
+            for each in fields(fitted_model)
         }
         del content["response"], content["gone"], content["before"]
         for name in ("prior", "posterior"):
             content[name] = (content[name].mean, content[name].precision)
-        if fitted.original is not None and fitted.removed is not None:
-            removed = fitted.removed
-            content["before"] = (fitted.original.mean, fitted.original.precision)
+        if fitted_model.original is not None and fitted_model.removed is not None:
+            removed = fitted_model.removed
+            content["before"] = (fitted_model.original.mean, fitted_model.original.precision)
             content["gone"] = (removed.weight, removed.loss, removed.gradient, removed.information)
         content["schema"] = schema.to_tuple()
         return content
@@ -330,14 +331,14 @@ def read_design_values(table: Table) -> Array | Sparse:
     return table.sparse
 
 
-def make_centred_design(values: Array | Sparse, fitted: Centred) -> Design:
+def make_centred_design(values: Array | Sparse, fitted_model: Centred) -> Design:
     """Return the design matrix of rows, from which the centre of `fitted` is subtracted."""
-    centre = fitted.centre
+    centre = fitted_model.centre
     if isinstance(values, Sparse):
         if not centre.any():
-            return SparseDesign.of(values, fitted.intercept)
+            return SparseDesign.of(values, fitted_model.intercept)
         values = values.dense(slice(None))
-    return DenseDesign(centre, fitted.intercept, values - centre if centre.any() else values)
+    return DenseDesign(centre, fitted_model.intercept, values - centre if centre.any() else values)
 
 
 def _refuse_large(table: Table, values: Array, columns: NDArray[Any] | None = None) -> None:

@@ -36,9 +36,11 @@ class GatheredRatings:
         tables = [self.tables[number] for number in sorted(self.tables)]
         users, user_index = _join_ids([(table.users, table.entries.user_index) for table in tables])
         items, item_index = _join_ids([(table.items, table.entries.item_index) for table in tables])
-        dates = next((table.dates for table in tables if table.dates is not None), None)
+        are_dates = next(
+            (table.times_are_dates for table in tables if table.times_are_dates is not None), None
+        )
         for table in tables:
-            refuse_mixed_times(dates, table.dates)
+            refuse_mixed_times(are_dates, table.times_are_dates)
         entries = Entries(
             user_index,
             item_index,
@@ -46,7 +48,7 @@ class GatheredRatings:
             _join_weights([table.entries for table in tables]),
             _join_times([table.entries for table in tables]),
         )
-        return RatingTable(users, items, entries, dates)
+        return RatingTable(users, items, entries, are_dates)
 
 
 def _join_ids(parts: list[tuple[Keys, Indices]]) -> tuple[Keys, Indices]:

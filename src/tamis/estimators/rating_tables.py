@@ -47,7 +47,7 @@ class Times:
     """The times of n ratings."""
 
     values: Array  # (n,): numbers as they were given, dates in days since 1970
-    dates: bool | None  # whether they were given as dates, not numbers; None if there are no times
+    are_dates: bool | None  # whether they were given as dates, not numbers; None if there are no times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ class RatingTable:
     users: Keys
     items: Keys
     entries: Entries
-    dates: bool | None  # as in `Times`
+    times_are_dates: bool | None  # as `Times.are_dates`
 
 
 def read_ratings(
@@ -102,7 +102,7 @@ def read_shard(
             users, user = _keep_used(users, entries.user_index)
             items, item = _keep_used(items, entries.item_index)
             entries = replace(entries, user_index=user, item_index=item)
-    return RatingTable(users, items, entries, None if time is None else time.dates)
+    return RatingTable(users, items, entries, None if time is None else time.are_dates)
 
 
 def select_actions(entries: Entries) -> Entries:
@@ -439,9 +439,9 @@ def read_times(values: Any, rows: int) -> Times:
         values = values.to_list()
     if isinstance(values, np.ndarray) and values.dtype.kind == "M":
         days = (values.astype("M8[us]") - np.datetime64(0, "us")) / _DAY
-        return Times(_read_numbers(np.where(np.isnat(values), np.nan, days), rows, "time"), True)
+        return Times(_read_numbers(np.where(np.isnat(values), np.nan, days), rows, "time"), are_dates=True)
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        return Times(_read_numbers(values, rows, "time"), False)
+        return Times(_read_numbers(values, rows, "time"), are_dates=False)
     items = list(values)
     known = [
         (row, isinstance(x, date | np.datetime64))
@@ -449,7 +449,7 @@ def read_times(values: Any, rows: int) -> Times:
         if arrays.find_object_kind(x) is not None
     ]
     if not any(is_date for _, is_date in known):
-        return Times(_read_numbers(values, rows, "time"), False if known else None)
+        return Times(_read_numbers(values, rows, "time"), are_dates=False if known else None)
     first = known[0][1]
     if (odd := next((row for row, is_date in known if is_date != first), None)) is not None:
         raise TypeError(
@@ -460,7 +460,7 @@ def read_times(values: Any, rows: int) -> Times:
     days = np.full(len(items), np.nan)
     for row, _ in known:
         days[row] = _count_days(items[row])
-    return Times(_read_numbers(days, rows, "time"), True)
+    return Times(_read_numbers(days, rows, "time"), are_dates=True)
 
 
 def _count_days(value: Any) -> float:

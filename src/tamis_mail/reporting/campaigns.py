@@ -41,7 +41,7 @@ def find_campaigns(
     """Find campaigns among the first `limit` messages of spam, the largest first."""
     spam = np.flatnonzero(corpus.is_spam)[:limit]
     columns = choose_columns(corpus, spam, _COLUMNS, (WORDS,))
-    is_filled = columns.rows.any(axis=1)
+    is_filled = columns.rows.any(axis=1)  # whether a message has at least one of the words
     spam, columns = spam[is_filled], FeatureColumns(columns.rows[is_filled], columns.keys)
     if len(spam) < _MIN_SPAM or columns.rows.shape[1] < 2:
         return []
@@ -59,15 +59,15 @@ def _assign_components(rows: NDArray[np.float64], progress: Callable[[float], No
     """Return the most probable component of each message, (messages,), in the mixture with the least BIC."""
     dimensions = min(_DIMENSIONS, rows.shape[0] - 1, rows.shape[1])
     points = PCA(dimensions, solver="randomized", random_state=0).fit_transform(rows)
-    best, least_criterion = np.zeros(len(rows), np.intp), np.inf
+    best_components, least_criterion = np.zeros(len(rows), np.intp), np.inf
     sizes = [size for size in _SIZES if size * _MIN_MEMBERS <= len(rows)]
     for number, size in enumerate(sizes):
         progress(number / len(sizes))
         model = Mixture(size, covariance="spherical", n_init=2, max_iter=200, random_state=0).fit(points)
         criterion = float(model.bic(points))
         if criterion < least_criterion:
-            best, least_criterion = np.asarray(model.predict(points), np.intp), criterion
-    return best
+            best_components, least_criterion = np.asarray(model.predict(points), np.intp), criterion
+    return best_components
 
 
 def _describe_campaign(columns: FeatureColumns, spam: Indices, members: Indices) -> Campaign:

@@ -48,7 +48,7 @@ def draw_roc(report: Report) -> str:
             spam_rate,
             "mark",
             f"called spam from {threshold:g}: {100 * spam_rate:.1f} % of spam, {100 * ham_rate:.2f} % of ham",
-            5,
+            radius=5,
         )
         chart.add_legend("mark", f"called spam from {threshold:g}")
     chart.add_legend("main", f"area {_format_value(area)}")
@@ -70,7 +70,8 @@ def draw_calibration(report: Report) -> str:
         low, high = _compute_wilson_interval(one.spam, one.messages)
         chart.add_whisker(one.predicted, low, high, "main")
         tooltip = f"predicted {one.predicted:.3f}, observed {one.observed:.3f}, {one.messages} messages"
-        chart.add_point(one.predicted, one.observed, "main", tooltip, 3 + 4 * sqrt(one.messages / largest))
+        radius = 3 + 4 * sqrt(one.messages / largest)
+        chart.add_point(one.predicted, one.observed, "main", tooltip, radius)
     chart.add_legend("main", "messages, and a 95 % interval")
     chart.add_legend("guide", "perfect calibration")
     return chart.draw()
@@ -123,16 +124,16 @@ def draw_curve(report: Report) -> str:
         Axis("messages learned (log scale)", ticks, lambda n: (log10(max(n, 1)) - log10(first)) / span),
         Axis("share", _list_ticks(low, 1.0), lambda value: (value - low) / (1 - low)),
     )
-    for name, kind in (("ROC area", "main"), ("accuracy", "second")):
+    for name, css_class in (("ROC area", "main"), ("accuracy", "second")):
         line = [
-            (float(p.learned), p.roc_area if kind == "main" else p.accuracy)
+            (float(p.learned), p.roc_area if css_class == "main" else p.accuracy)
             for p in points
-            if kind == "second" or not isnan(p.roc_area)
+            if css_class == "second" or not isnan(p.roc_area)
         ]
-        chart.add_line(line, kind)
+        chart.add_line(line, css_class)
         for n, value in line:
-            chart.add_point(n, value, kind, f"{name} {value:.3f} after {n:,.0f} messages", 3.5)
-        chart.add_legend(kind, name)
+            chart.add_point(n, value, css_class, f"{name} {value:.3f} after {n:,.0f} messages", radius=3.5)
+        chart.add_legend(css_class, name)
     return chart.draw()
 
 

@@ -92,7 +92,7 @@ class Corpus:
         in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
         is_spam = self.is_spam[in_order]
         if not (can_fit_tokens(self.token_version) and can_fit(is_spam)):
-            return Filter(statistic, prior, None)
+            return Filter(statistic, prior, coefficients=None)
         training = self._select(in_order[training_sample(is_spam)])
         keys = self.keys[training.distinct]
         counts = statistic.total.value.T[training.distinct].astype(np.int64)
@@ -107,7 +107,7 @@ class Corpus:
         """Return the log-odds of spam, (messages,), by the counts and the weights of a filter."""
         labels, rule = trained.labels, trained.rule
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
-        kinds = views(self.keys, self.token_version)
+        view_numbers = views(self.keys, self.token_version)  # of each feature: the index of its view
         counts = trained.statistic.total.value.T
         intercept = rule.intercept * shrinkage(spam.messages[GRAMS], ham.messages[GRAMS], rule)
         result = np.full(len(messages), intercept)
@@ -116,9 +116,9 @@ class Corpus:
             rows = self._join_features(messages[part]).astype(np.intp)
             ends = np.cumsum(self.starts[messages[part] + 1] - self.starts[messages[part]])
             ranges = np.concatenate([np.zeros(1, np.intp), ends[:-1]]), ends
-            result[part] += log_odds(scores(rows, ranges, kinds, counts, rule, spam, ham), rule)
+            result[part] += log_odds(scores(rows, ranges, view_numbers, counts, rule, spam, ham), rule)
             if trained.coefficients is not None:
-                result[part] += sum_coefficients(rows, ranges, kinds, trained.coefficients, rule)
+                result[part] += sum_coefficients(rows, ranges, view_numbers, trained.coefficients, rule)
         return result
 
     def leave_one_out(self, rule: Rule) -> HeldOut:
@@ -163,7 +163,7 @@ class Corpus:
 def labels_of(weight: NDArray[np.float64]) -> list[Label]:
     """Return the labels of a statistic as a store has them; `weight` has the numbers of their messages."""
     return [
-        Label(column, name, int(n), int(n), 0, 0)
+        Label(column, name, messages=int(n), weight=int(n), lent=0, features=0)
         for column, (name, n) in enumerate(zip(_LABELS, weight, strict=True))
     ]
 

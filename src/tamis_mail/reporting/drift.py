@@ -79,6 +79,7 @@ def compare_rates(earlier: tuple[int, int], later: tuple[int, int]) -> RateChang
     >>> round(compare_rates((10, 100), (30, 100)).rise, 3)
     1.0
     """
+    # The uniform prior of a rate is Beta(1, 1).
     before, after = (Beta(1 + times, 1 + messages - times) for times, messages in (earlier, later))
     difference = float(after.mean - before.mean)
     half_width = _DEVIATIONS * sqrt(float(after.variance + before.variance))
@@ -133,14 +134,14 @@ def _measure_unknown(corpus: Corpus, messages: Indices, is_known: NDArray[np.boo
     The mean is over the messages that have features of the view; it is 0 if there are none.
     """
     names = VIEWS_OF[corpus.token_version]
-    kinds = views(corpus.keys, corpus.token_version)
+    view_numbers = views(corpus.keys, corpus.token_version)  # of each feature: an index into `names`
     shares = np.full((len(messages), len(names)), np.nan)
     for row, message in enumerate(messages.tolist()):
         ids = corpus.features_of(message)[1]
-        of_view = np.bincount(kinds[ids], minlength=len(names))
-        unknown = np.bincount(kinds[ids], ~is_known[ids], len(names))
-        has_some = of_view > 0
-        shares[row, has_some] = unknown[has_some] / of_view[has_some]
+        n_features = np.bincount(view_numbers[ids], minlength=len(names))
+        n_unknown = np.bincount(view_numbers[ids], ~is_known[ids], len(names))
+        has_some = n_features > 0
+        shares[row, has_some] = n_unknown[has_some] / n_features[has_some]
     has_share = np.isfinite(shares)
     sums = np.where(has_share, shares, 0.0).sum(axis=0)
     means = sums / np.maximum(has_share.sum(axis=0), 1)

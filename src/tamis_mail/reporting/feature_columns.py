@@ -24,15 +24,18 @@ class FeatureColumns:
     keys: NDArray[np.uint64]  # (features,), ascending
 
 
-def choose_columns(corpus: Corpus, messages: Indices, limit: int, kinds: Sequence[int]) -> FeatureColumns:
-    """Choose at most `limit` features of some views that at least two of the messages have, but not all.
+def choose_columns(
+    corpus: Corpus, messages: Indices, limit: int, view_numbers: Sequence[int]
+) -> FeatureColumns:
+    """Choose at most `limit` features of these views that at least two of the messages have, but not all.
 
-    `kinds` are the numbers of the views. Of features with equal variances, the smaller keys are chosen.
+    Of features with equal variances, the smaller keys are chosen.
     """
+    # Of each feature of these messages: its index in the corpus, and that of its message among `messages`.
     places, owners = expand_ranges(corpus.starts[messages], corpus.starts[messages + 1])
     ids = corpus.ids[places]
     counts = np.bincount(ids, minlength=len(corpus.keys))
-    is_candidate = np.isin(views(corpus.keys, corpus.token_version), kinds)
+    is_candidate = np.isin(views(corpus.keys, corpus.token_version), view_numbers)
     is_candidate &= (counts > 1) & (counts < len(messages))
     candidates = np.flatnonzero(is_candidate)
     share = counts[candidates] / max(1, len(messages))

@@ -54,20 +54,20 @@ def find_similar(
     """
     if not len(messages):
         return []
-    own = np.array(sorted(features), np.uint64)
-    own = own[(own & np.uint64(view_mask(token_version))) != GRAMS]
+    own_keys = np.array(sorted(features), np.uint64)  # of the message with which others are compared
+    own_keys = own_keys[(own_keys & np.uint64(view_mask(token_version))) != GRAMS]
     is_counted = (messages.keys & np.uint64(view_mask(token_version))) != GRAMS
     document_counts = np.bincount(messages.indices, minlength=len(messages.keys))
     weights = np.log((1 + len(messages)) / (1 + document_counts)) * is_counted
-    is_shared = np.isin(messages.keys, own, assume_unique=True)
-    n_unknown = len(own) - int((is_shared & is_counted).sum())
-    own_norm = float((weights[is_shared] ** 2).sum() + n_unknown * np.log(1 + len(messages)) ** 2)
+    is_shared = np.isin(messages.keys, own_keys, assume_unique=True)
+    n_unknown = len(own_keys) - int((is_shared & is_counted).sum())
+    own_squared_norm = float((weights[is_shared] ** 2).sum() + n_unknown * np.log(1 + len(messages)) ** 2)
     squares = weights[messages.indices] ** 2
     sizes = np.diff(messages.starts)
     owners = np.repeat(np.arange(len(messages)), sizes)  # the index of the message of each feature
-    norms = np.bincount(owners, squares, len(messages))
+    squared_norms = np.bincount(owners, squares, len(messages))
     products = np.bincount(owners, squares * is_shared[messages.indices], len(messages))
-    similarities = products / np.sqrt(np.maximum(norms * own_norm, 1e-300))
+    similarities = products / np.sqrt(np.maximum(squared_norms * own_squared_norm, 1e-300))
     similar: list[SimilarMessage] = []
     for place in np.argsort(-similarities, kind="stable"):
         if len(similar) == limit or similarities[place] < _MIN_SIMILARITY:

@@ -39,7 +39,7 @@ class Axis:
 class Chart:
     """A chart with lines, points, bars and a legend.
 
-    Coordinates are values of the axes. `kind` is the CSS class of what is added, such as "main" or "spam".
+    Coordinates are values of the axes. `css_class` is the class of what is added, such as "main" or "spam".
     """
 
     def __init__(self, title: str, description: str, x: Axis, y: Axis) -> None:
@@ -57,43 +57,47 @@ class Chart:
         """Return where a value of the y axis is, as `x_position` does."""
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * min(max(self._y.scale(value), 0.0), 1.0)
 
-    def add_line(self, points: Sequence[tuple[float, float]], kind: str, *, area: bool = False) -> None:
+    def add_line(self, points: Sequence[tuple[float, float]], css_class: str, *, area: bool = False) -> None:
         """Add a line through points; if `area`, fill the area between it and the x axis."""
         coordinates = " ".join(f"{self.x_position(x):.1f},{self.y_position(y):.1f}" for x, y in points)
         if area and points:
             base = f"{HEIGHT - _BOTTOM:.1f}"
             first, last = self.x_position(points[0][0]), self.x_position(points[-1][0])
             self._parts.append(
-                f'<polygon class="area {kind}" points="{first:.1f},{base} {coordinates} {last:.1f},{base}"/>'
+                f'<polygon class="area {css_class}" '
+                f'points="{first:.1f},{base} {coordinates} {last:.1f},{base}"/>'
             )
-        self._parts.append(f'<polyline class="line {kind}" points="{coordinates}"/>')
+        self._parts.append(f'<polyline class="line {css_class}" points="{coordinates}"/>')
 
-    def add_point(self, x: float, y: float, kind: str, tooltip: str, radius: float = 4) -> None:
+    def add_point(self, x: float, y: float, css_class: str, tooltip: str, radius: float = 4) -> None:
         self._parts.append(
-            f'<circle class="point {kind}" cx="{self.x_position(x):.1f}" cy="{self.y_position(y):.1f}" '
+            f'<circle class="point {css_class}" cx="{self.x_position(x):.1f}" cy="{self.y_position(y):.1f}" '
             f'r="{radius:.1f}"><title>{escape_text(tooltip)}</title></circle>'
         )
 
-    def add_bar(self, start: float, stop: float, low: float, high: float, kind: str, tooltip: str) -> None:
+    def add_bar(
+        self, start: float, stop: float, low: float, high: float, css_class: str, tooltip: str
+    ) -> None:
         """Add a bar from `start` to `stop` on the x axis, and from `low` to `high` on the y axis."""
         left, right = sorted((self.x_position(start), self.x_position(stop)))
         top, bottom = sorted((self.y_position(low), self.y_position(high)))
         self._parts.append(
-            f'<rect class="bar {kind}" x="{left:.1f}" y="{top:.1f}" width="{max(0.0, right - left):.1f}" '
-            f'height="{max(0.0, bottom - top):.1f}"><title>{escape_text(tooltip)}</title></rect>'
+            f'<rect class="bar {css_class}" x="{left:.1f}" y="{top:.1f}" '
+            f'width="{max(0.0, right - left):.1f}" height="{max(0.0, bottom - top):.1f}">'
+            f"<title>{escape_text(tooltip)}</title></rect>"
         )
 
-    def add_whisker(self, x: float, low: float, high: float, kind: str) -> None:
+    def add_whisker(self, x: float, low: float, high: float, css_class: str) -> None:
         """Add a vertical line, such as an interval around a point."""
         position, start, stop = (
             f"{one:.1f}" for one in (self.x_position(x), self.y_position(low), self.y_position(high))
         )
         self._parts.append(
-            f'<line class="whisker {kind}" x1="{position}" x2="{position}" y1="{start}" y2="{stop}"/>'
+            f'<line class="whisker {css_class}" x1="{position}" x2="{position}" y1="{start}" y2="{stop}"/>'
         )
 
-    def add_legend(self, kind: str, text: str) -> None:
-        self._legend.append((kind, text))
+    def add_legend(self, css_class: str, text: str) -> None:
+        self._legend.append((css_class, text))
 
     def draw(self) -> str:
         """Return the chart as SVG, with its legend below."""
@@ -103,8 +107,8 @@ class Chart:
             f"<title>{escape_text(self._title)}</title><desc>{escape_text(self._description)}</desc>{body}</svg>"
         )
         keys = "".join(
-            f'<span class="key"><i class="{kind}"></i>{escape_text(text)}</span>'
-            for kind, text in self._legend
+            f'<span class="key"><i class="{css_class}"></i>{escape_text(text)}</span>'
+            for css_class, text in self._legend
         )
         return svg + (f'<p class="keys">{keys}</p>' if keys else "")
 

@@ -42,10 +42,11 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     days = [day for day in days if day.messages]
     if len(days) < _MIN_DAYS:
         return None
-    time = np.array([day.number for day in days], np.float64)[:, np.newaxis]
+    time = np.array([day.number for day in days], np.float64)[:, np.newaxis]  # days since 1970
     spam = np.array([day.spam for day in days], np.float64)
     messages = np.array([day.messages for day in days], np.float64)
     log_odds = np.log(spam + 0.5) - np.log(messages - spam + 0.5)
+    # Fewer basis functions than days; with three days there are two, whose distance gives the width.
     centres = np.linspace(time[0, 0], time[-1, 0], min(_CENTRES, len(days) - 1))
     basis = GaussianBasis(centres, width=_WIDTH * float(centres[1] - centres[0])).fit(time)
 
@@ -61,9 +62,9 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
     weights = messages / messages.mean()
     model = BayesianLinearRegression().fit(make_columns(time), log_odds, sample_weight=weights)
     grid = np.linspace(time[0, 0], time[-1, 0], _GRID)
-    design = make_columns(grid[:, np.newaxis])
-    means = np.asarray(model.predict(design), np.float64)
-    covariance = _compute_covariance(model, design, make_columns(time), weights)
+    curve_columns = make_columns(grid[:, np.newaxis])
+    means = np.asarray(model.predict(curve_columns), np.float64)
+    covariance = _compute_covariance(model, curve_columns, make_columns(time), weights)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0))
     change = means[-1] - means[0]
     change_deviation = float(np.sqrt(max(covariance[-1, -1] + covariance[0, 0] - 2 * covariance[0, -1], 0)))
@@ -77,20 +78,22 @@ def fit_trend(days: Sequence[Day]) -> Trend | None:
 
 
 def _compute_covariance(
-    model: BayesianLinearRegression, design: Floats, fitted: Floats, weights: Floats
+    model: BayesianLinearRegression, curve_columns: Floats, day_columns: Floats, weights: Floats
 ) -> Floats:
-    """Return the posterior covariance of the curve, without noise, (points, points).
+    """Return the posterior covariance of the curve's log-odds, without noise, (points, points).
 
-    The intercept has a flat prior. It is the prediction at the weighted mean of the columns, which is
-    independent of the coefficients, and has the variance of the noise over the total weight.
+    `curve_columns` are those of the points of the curve, `day_columns` those of the days that were fitted,
+    which have the weights. The model's prediction at the weighted mean of the columns is independent of the
+    coefficients, because the intercept has a flat prior; its variance is that of the noise over the total
+    weight.
     """
-    centred = design - np.average(fitted, axis=0, weights=weights)
-    coefficients = np.asarray(model.coef_covariance_, np.float64)
-    noise: float = float(model.noise_std_) ** 2 / float(weights.sum())
-    result: Floats = centred @ coefficients @ centred.T + noise
+    centred = curve_columns - np.average(day_columns, axis=0, weights=weights)
+    coef_covariance = np.asarray(model.coef_covariance_, np.float64)  # not divided by the noise's variance
+    mean_variance: float = float(model.noise_std_) ** 2 / float(weights.sum())
+    result: Floats = centred @ coef_covariance @ centred.T + mean_variance
     return result
 
 
 def _compute_probability_of_positive(mean: float, deviation: float) -> float:
-    """Return P(x > 0) for a normal variable x with this mean and deviation; one half without deviation."""
+    """Return P(x > 0) for a normal variable x with this mean and deviation; 0.5 if the deviation is 0."""
     return 0.5 if deviation <= 0 else (1 + erf(mean / (deviation * sqrt(2)))) / 2

@@ -1,8 +1,9 @@
 """Make the statistic of a generative model from sums that a database computes for the rows of each label.
 
-For Gaussian, Poisson, Bernoulli and multinomial columns the database computes Σx, Σx² or products. For
-columns of other families it counts the rows that have each distinct value. Each value, weighted by its count,
-is then observed as a row in which all other columns are missing.
+For Poisson, Bernoulli and multinomial columns the database computes Σx; for Gaussian columns also Σx² or, for
+Gaussian vectors with full covariances, the sums of products of two columns. For columns of other families it
+counts the rows that have each distinct value. Each value, weighted by its count, is then observed as a row in
+which all other columns are missing.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.sql.database import Column, to_array
-from tamis.engines.sql.fixed_point import Bounds
-from tamis.engines.sql.sums import TableSums, ValueCount, take_labels
+from tamis.engines.sql.fixed_point import ColumnProfile
+from tamis.engines.sql.sums import TableSums, ValueCount, reorder_labels
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.inputs import read_labels
 from tamis.models.generative.block import Block
@@ -30,52 +31,54 @@ from tamis.stats import Exact, Joint, Keys, Labels, Moments, Sums, Tally
 from tamis.tables import Kind, Table
 
 _COUNTED = CategoryColumns | FamilyColumns  # blocks for which the database counts rows by value
+# Blocks for which the database sums the numbers themselves.
 _SUMMED = GaussianColumns | GaussianVectors | BernoulliColumns | PoissonColumns | MultinomialCounts
 
 
 def refuse_unsupported(name: str, block: Block[Any, Any]) -> None:
     """Raise UnsupportedSumsError for a block whose statistic a database cannot sum."""
     if isinstance(block, GaussianVectors):
-        if block.has_matrices and block.exact:
+        if block.has_matrices and block.exact:  # its statistic has the products of all pairs of columns
             raise UnsupportedSumsError("exact=True asks for products that are not rounded")
         if isinstance(block.shrinkage, str):
-            raise UnsupportedSumsError("shrinkage='auto' is chosen by the rows")
+            raise UnsupportedSumsError("shrinkage='auto' needs the rows")
     if not isinstance(block, _COUNTED | _SUMMED):
         raise UnsupportedSumsError(f"columns of the family {name!r} are not summed by a database")
 
 
-def refuse_missing(columns: tuple[Column, ...], bounds: Mapping[int, Bounds], rows: int) -> None:
+def refuse_missing(columns: tuple[Column, ...], profiles: Mapping[int, ColumnProfile], rows: int) -> None:
     """Raise if a column has fewer values than there are rows, for a model that takes no missing values."""
-    for j, bound in bounds.items():
-        if bound.count < rows:
+    for j, profile in profiles.items():
+        if profile.count < rows:
             raise ValueError(
-                f"column {columns[j].name!r} is missing in {rows - bound.count} of {rows} rows, expected a "
+                f"column {columns[j].name!r} is missing in {rows - profile.count} of {rows} rows, expected a "
                 "number in each: drop or fill those rows"
             )
 
 
 @dataclass(frozen=True, eq=False)
-class ClassSums:
-    """Makes the statistic of blocks of columns from sums by label."""
+class TableObserver:
+    """Makes the statistic of a model's blocks from sums by label, which it asks of the database."""
 
-    sums: TableSums
-    schema: Schema
-    blocks: Mapping[str, Block[Any, Any]]
+    sums: TableSums  # runs the queries
+    schema: Schema  # the columns of the table
+    blocks: Mapping[str, Block[Any, Any]]  # by name
     missing_label: object  # the label of rows whose class is unknown
 
     def observe(self) -> tuple[Schema, Joint]:
         """Return the schema and the statistic.
 
-        In the schema, columns without values are of kind "unknown", and remarks name columns of categories
-        that predict little, because nearly every row has a value of its own.
+        In the schema, columns of floats without values are of kind "unknown", and remarks name columns of
+        categories that predict little, because they hold dates or hardly ever repeat a value.
         """
-        labels, rows = self.sums.count_labels()
+        labels, row_counts = self.sums.count_labels()
         encoded = self._read_labels(labels)
-        counts = np.zeros(len(encoded.keys), dtype=np.int64)
-        counts[encoded.group] = rows
-        number = Exact.from_integers(np.array(counts.sum()))
+        class_counts = np.zeros(len(encoded.keys), dtype=np.int64)
+        class_counts[encoded.group] = row_counts
+        n_rows = Exact.from_integers(np.array(class_counts.sum()))
+        # CLASSES is the name of the part of the statistic that counts the rows of each class.
         parts: dict[str, Sums] = {
-            CLASSES: Tally(weight=number, total=Exact.from_integers(counts), terms=encoded.keys)
+            CLASSES: Tally(weight=n_rows, total=Exact.from_integers(class_counts), terms=encoded.keys)
         }
         kinds: list[ColumnKind] = [self.schema.kind(j) for j in range(self.schema.width)]
         remarks: list[tuple[int, str]] = []
@@ -85,16 +88,21 @@ class ClassSums:
                 counted = self.sums.count_values(indices)
                 nonempty = {value.column for value in counted if value.value is not None}
                 remarks += self._find_remarks(indices, counted)
-                parts[name] = self._observe_values(block, indices, counted, counts)
+                parts[name] = self._observe_values(block, indices, counted, class_counts)
             else:
-                bounds = self.sums.measure(indices)
-                nonempty = {j for j in indices if bounds[j].count}
-                self._refuse_values(block, bounds)
-                parts[name] = self._observe_numbers(block, bounds, encoded.keys)
+                profiles = self.sums.profile_columns(indices)
+                nonempty = {j for j in indices if profiles[j].count}
+                self._refuse_values(block, profiles)
+                parts[name] = self._observe_numbers(block, profiles, encoded.keys)
             for j in set(indices) - nonempty:
                 kinds[j] = "unknown" if kinds[j] == "number" else kinds[j]
-        common = kinds[0] if set(kinds) == {"number"} else tuple(kinds)
-        schema = Schema(self.schema.width, common, self.schema.names, None, tuple(sorted(remarks)))
+        schema = Schema(
+            self.schema.width,
+            kinds="number" if set(kinds) == {"number"} else tuple(kinds),
+            names=self.schema.names,
+            library=None,  # the rows were in no data frame
+            remarks=tuple(sorted(remarks)),
+        )
         return schema, Joint(parts)
 
     def _read_labels(self, labels: list[Any]) -> Labels:
@@ -115,10 +123,10 @@ class ClassSums:
 
     # ── sums ──
 
-    def _refuse_values(self, block: Block[Any, Any], bounds: Mapping[int, Bounds]) -> None:
+    def _refuse_values(self, block: Block[Any, Any], profiles: Mapping[int, ColumnProfile]) -> None:
         """Raise for a column with values that the block's family does not allow."""
-        for j, bound in bounds.items():
-            name, low, high = self.sums.columns[j].name, bound.minimum, bound.maximum
+        for j, profile in profiles.items():
+            name, low, high = self.sums.columns[j].name, profile.minimum, profile.maximum
             if low is None or high is None:
                 continue
             if isinstance(block, PoissonColumns | MultinomialCounts) and low < 0:
@@ -126,64 +134,70 @@ class ClassSums:
                     f"Negative values in data: column {name!r} holds {low:g}, expected counts of at least 0"
                 )
             if isinstance(block, BernoulliColumns) and block.threshold is None:
-                if low >= 0 and high <= 1 and not bound.has_fractions:
+                if low >= 0 and high <= 1 and not profile.has_fractions:
                     continue
                 shown = f"{low:g}" if low < 0 else f"{high:g}" if high > 1 else "fractions"
                 raise ValueError(
                     f"column {name!r} holds {shown}, expected 0 or 1: turn it into flags first, as by x > 0"
                 )
 
-    def _observe_numbers(self, block: Block[Any, Any], bounds: Mapping[int, Bounds], keys: Keys) -> Sums:
-        """Return the statistic of a block from sums of its columns; `bounds` has those of each column."""
+    def _observe_numbers(
+        self, block: Block[Any, Any], profiles: Mapping[int, ColumnProfile], keys: Keys
+    ) -> Sums:
+        """Return the statistic of a block from sums of its columns, whose profiles are given by index."""
         is_full = isinstance(block, GaussianVectors) and block.has_matrices
         has_squares = isinstance(block, GaussianColumns | GaussianVectors) and not is_full
         thresholds = {}
         if isinstance(block, BernoulliColumns) and block.threshold is not None:
-            thresholds = dict.fromkeys(bounds, float(block.threshold))
-        powers = self.sums.sum_powers(bounds, has_squares, thresholds)
+            thresholds = dict.fromkeys(profiles, float(block.threshold))
+        powers = self.sums.sum_powers(profiles, has_squares, thresholds)
         order = self._find_order(powers.labels, keys)
-        rows = Exact.from_integers(np.array(powers.rows, dtype=np.int64)[order])
-        first = take_labels(powers.first, order)
+        row_counts = Exact.from_integers(np.array(powers.row_counts, dtype=np.int64)[order])
+        first = reorder_labels(powers.first, order)
         if isinstance(block, MultinomialCounts):
-            refuse_missing(self.sums.columns, bounds, sum(powers.rows))
-            return block.convert_sums(Tally(weight=rows, total=first, keys=keys))
+            refuse_missing(self.sums.columns, profiles, sum(powers.row_counts))
+            return block.convert_sums(Tally(weight=row_counts, total=first, keys=keys))
         if is_full:
-            refuse_missing(self.sums.columns, bounds, sum(powers.rows))
-            products = self.sums.sum_products(list(bounds))
+            refuse_missing(self.sums.columns, profiles, sum(powers.row_counts))
+            products = self.sums.sum_products(list(profiles))
             order = self._find_order(products.labels, keys)
             centre = products.centre[order]
-            return Moments.from_centred_products(rows, first, centre, products.products[order], keys)
-        return Moments(
-            weight=take_labels(powers.counts, order),
+            return Moments.from_centred_products(row_counts, first, centre, products.products[order], keys)
+        # In the forms "diagonal" and "none", each column has a weight of its own: its number of values.
+        statistic = Moments(
+            weight=reorder_labels(powers.value_counts, order),
             first=first,
-            second=None if powers.second is None else take_labels(powers.second, order),
+            second=None if powers.second is None else reorder_labels(powers.second, order),
             form="diagonal" if has_squares else "none",
             keys=keys,
-        ).drop_zeros()
+        )
+        return statistic.drop_zeros()  # drops classes in which all sums are zero, as `Moments.observe` does
 
     # ── distinct values ──
 
     def _observe_values(
-        self, block: Block[Any, Any], indices: list[int], counted: list[ValueCount], counts: NDArray[np.int64]
+        self,
+        block: Block[Any, Any],
+        indices: list[int],
+        counted: list[ValueCount],
+        class_counts: NDArray[np.int64],
     ) -> Sums:
-        """Return the statistic of a block from counts of values.
-
-        `counts` has the number of rows of each class.
-        """
+        """Return the statistic of a block from counts of values, and the number of rows of each class."""
         columns = [
             to_array([value.value if value.column == j else None for value in counted], self.schema.kind(j))
             for j in indices
         ]
+        # `TableSums` has refused columns whose kind is None; the type checker does not know it.
         kinds: tuple[Kind, ...] = tuple(self.sums.columns[j].kind or "category" for j in indices)
         names = tuple(self.sums.columns[j].name for j in indices)
         labels = self._read_labels([value.label for value in counted])
         weights = np.array([value.rows for value in counted], dtype=np.float64)
-        own = block.with_columns(tuple(range(len(indices))))
-        statistic: Sums = own.observe(
-            own.encode(Table(tuple(columns), len(counted), kinds, names)), labels, weights
-        )
-        if isinstance(block, CategoryColumns):  # its weight counts a row once, however many columns it has
-            statistic = statistic.with_fields(weight=Exact.from_integers(counts))
+        table = Table(tuple(columns), len(counted), kinds, names)
+        block_of_table = block.with_columns(tuple(range(len(indices))))  # the table has no other columns
+        statistic: Sums = block_of_table.observe(block_of_table.encode(table), labels, weights)
+        if isinstance(block, CategoryColumns):
+            # Its weight is the number of rows, which the table has once for each column of the block.
+            statistic = statistic.with_fields(weight=Exact.from_integers(class_counts))
         return statistic
 
     def _find_remarks(self, indices: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
@@ -191,8 +205,8 @@ class ClassSums:
         remarks = []
         for j in indices:
             if self.schema.kind(j) == "category":
-                own = [value for value in counted if value.column == j and value.value is not None]
-                distinct, rows = {value.value for value in own}, sum(value.rows for value in own)
+                known = [value for value in counted if value.column == j and value.value is not None]
+                distinct, rows = {value.value for value in known}, sum(value.rows for value in known)
                 message = describe_poor_category(f"column {self.schema.name(j)!r}", distinct, rows)
                 remarks += [] if message is None else [(j, message)]
         return remarks

@@ -22,7 +22,7 @@ _LOWEST_EXPONENT = -1074  # the smallest positive float is 2**-1074
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ColumnProfile:
     """The number and the range of a column's values, which are found before they are summed."""
 
     count: int  # the number of values that are not missing
@@ -50,16 +50,16 @@ class Slices:
     is_integer: bool = False  # whether all values are whole numbers of at most 30 bits, and need not be cut
 
     @classmethod
-    def of(cls, column: int, bounds: Bounds, bits: int) -> "Slices | None":
-        """Choose the chunks for a column of these bounds, whose significands have this number of bits.
+    def of(cls, column: int, profile: ColumnProfile, bits: int) -> "Slices | None":
+        """Choose the chunks for a column with this profile, whose significands have this number of bits.
 
         None if the values, or the ratios of their magnitudes, are too large.
         """
-        if not bounds.largest_magnitude or bounds.smallest_magnitude is None:
+        if not profile.largest_magnitude or profile.smallest_magnitude is None:
             return cls(column, SLICE_BITS, (SLICE_BITS,), is_integer=True)
-        high = math.frexp(bounds.largest_magnitude)[1]
-        low = max(math.frexp(bounds.smallest_magnitude)[1] - bits, _LOWEST_EXPONENT)
-        if not bounds.has_fractions:
+        high = math.frexp(profile.largest_magnitude)[1]
+        low = max(math.frexp(profile.smallest_magnitude)[1] - bits, _LOWEST_EXPONENT)
+        if not profile.has_fractions:
             low = max(low, 0)
             if high <= SLICE_BITS:
                 return cls(column, SLICE_BITS, (SLICE_BITS,), is_integer=True)

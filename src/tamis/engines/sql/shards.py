@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.engines.batches import Batch
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.sql.class_sums import ClassSums, refuse_missing, refuse_unsupported
+from tamis.engines.sql.class_sums import TableObserver, refuse_missing, refuse_unsupported
 from tamis.engines.sql.database import Column, SQLTable
 from tamis.engines.sql.duckdb_table import DuckDBTable
 from tamis.engines.sql.sums import TableSums
@@ -45,7 +45,7 @@ class SQLShards:
         for name, block in blocks.items():
             refuse_unsupported(name, block)
         with self.table.keep_snapshot():
-            return ClassSums(self._make_sums(), schema, blocks, missing_label).observe()
+            return TableObserver(self._make_sums(), schema, blocks, missing_label).observe()
 
     def sum_products(self) -> tuple[Schema, int, Moments]:
         self._refuse_weights()
@@ -72,12 +72,13 @@ class SQLShards:
         """Return the number of rows, and the moments of these columns in the form "full"."""
         sums, indices = TableSums(self.table, columns), range(len(columns))
         with self.table.keep_snapshot():
-            bounds = sums.measure(indices)
-            powers = sums.sum_powers(bounds, squares=False)
-            refuse_missing(columns, bounds, powers.rows[0])
+            profiles = sums.profile_columns(indices)
+            powers = sums.sum_powers(profiles, squares=False)
+            refuse_missing(columns, profiles, powers.row_counts[0])
             products = sums.sum_products(indices)
-        return powers.rows[0], Moments.from_centred_products(
-            Exact.from_integers(np.array(powers.rows[0])),
+        # The queries have no column of labels, so all rows have one label, of index 0.
+        return powers.row_counts[0], Moments.from_centred_products(
+            Exact.from_integers(np.array(powers.row_counts[0])),
             powers.first.reindex(lambda words: words[:, 0]),
             products.centre[0],
             products.products[0],

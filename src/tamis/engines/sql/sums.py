@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
-from tamis.engines.sql.fixed_point import SLICE_BITS, Bounds, Slices, add_terms, write_float
+from tamis.engines.sql.fixed_point import SLICE_BITS, ColumnProfile, Slices, add_terms, write_float
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.stats import Exact
 
@@ -30,8 +30,8 @@ class LabelSums:
     """Sums of d columns by label (G, d), for G labels in the order in which the database returned them."""
 
     labels: list[Any]
-    rows: list[int]  # the number of rows of each label
-    counts: Exact  # the numbers of values that are not missing
+    row_counts: list[int]  # the number of rows of each label
+    value_counts: Exact  # (G, d): the numbers of values that are not missing
     first: Exact  # Σx
     second: Exact | None = None  # Σx²
 
@@ -56,11 +56,11 @@ class ValueCount(NamedTuple):
 
 @dataclass(frozen=True)
 class TableSums:
-    """Sums of columns of a table, by the label in another column; without one, all rows have the label 0."""
+    """Asks a database for sums of a table's columns, by the label in another column."""
 
     table: SQLTable
     columns: tuple[Column, ...]
-    label: Column | None = None
+    label: Column | None = None  # None: all rows have the label 0
 
     def __post_init__(self) -> None:
         refuse_nested(self.columns if self.label is None else (*self.columns, self.label))
@@ -103,9 +103,9 @@ class TableSums:
 
     # ── what is summed ──
 
-    def measure(self, indices: Sequence[int]) -> dict[int, Bounds]:
+    def profile_columns(self, indices: Sequence[int]) -> dict[int, ColumnProfile]:
         """Find the number and the range of the values in the columns with these indices."""
-        bounds: dict[int, Bounds] = {}
+        profiles: dict[int, ColumnProfile] = {}
         for indices_in_query in _split(list(indices), _MAX_SUMS // 5):  # five results per column
             selected = ["COUNT(*)"]
             for j in indices_in_query:
@@ -117,8 +117,8 @@ class TableSums:
             (row,) = self.table.run(f"SELECT {', '.join(selected)} FROM ({select}) AS v")
             refuse_no_rows(row[0])
             for j, values in zip(indices_in_query, _split(row[1:], 5), strict=True):
-                bounds[j] = _read_bounds(self.columns[j], values)
-        return bounds
+                profiles[j] = _read_profile(self.columns[j], values)
+        return profiles
 
     def count_labels(self) -> tuple[list[Any], list[int]]:
         """Return the labels, and the number of rows of each."""
@@ -127,22 +127,26 @@ class TableSums:
         return [row[0] for row in rows], [int(row[1]) for row in rows]
 
     def sum_powers(
-        self, bounds: Mapping[int, Bounds], squares: bool, thresholds: Mapping[int, float] | None = None
+        self,
+        profiles: Mapping[int, ColumnProfile],
+        squares: bool,
+        thresholds: Mapping[int, float] | None = None,
     ) -> LabelSums:
-        """Sum x, and x² if `squares`, of the columns with these bounds, by label, without rounding.
+        """Sum x, and x² if `squares`, of the columns with these profiles, by label, without rounding.
 
         Thresholds are as in `_select`. Raise UnsupportedSumsError if the magnitudes of a column, or their
         ratios, are too large.
         """
         flags = thresholds or {}
         cuts = []
-        for j, bound in bounds.items():
-            known = Bounds(bound.count, 0.0, 1.0, 1.0, False) if j in flags else bound
-            cut = Slices.of(j, known, self.columns[j].bits)
+        for j, profile in profiles.items():
+            if j in flags:  # the values are 0 and 1
+                profile = ColumnProfile(profile.count, 0.0, 1.0, 1.0, has_fractions=False)
+            cut = Slices.of(j, profile, self.columns[j].bits)
             if cut is None:
                 raise UnsupportedSumsError(
-                    f"column {self.columns[j].name!r} holds numbers from {bound.smallest_magnitude:.3g} to "
-                    f"{bound.largest_magnitude:.3g}"
+                    f"column {self.columns[j].name!r} holds numbers from {profile.smallest_magnitude:.3g} to "
+                    f"{profile.largest_magnitude:.3g}"
                 )
             cuts.append(cut)
         parts = [self._sum_in_query(part, squares, flags) for part in _divide_by_sums(cuts, squares)]
@@ -256,15 +260,15 @@ def refuse_no_rows(count: int) -> None:
         )
 
 
-def refuse_bounds(column: Column, bounds: Bounds) -> None:
+def refuse_inexact(column: Column, profile: ColumnProfile) -> None:
     """Raise for a column that holds infinity, or integers that float64 cannot represent."""
-    if not bounds.is_finite:
+    if not profile.is_finite:
         raise ValueError(
             f"column {column.name!r} holds infinity, expected finite numbers, NaN or NULL: mend those rows"
         )
-    if column.kind == "integer" and bounds.largest_magnitude > _LARGEST_EXACT:
+    if column.kind == "integer" and profile.largest_magnitude > _LARGEST_EXACT:
         raise ValueError(
-            f"column {column.name!r} holds integers up to {bounds.largest_magnitude:.3g}, expected integers "
+            f"column {column.name!r} holds integers up to {profile.largest_magnitude:.3g}, expected integers "
             "up to 2**53, which float64 holds exactly: rescale them, or treat them as categories"
         )
 
@@ -282,11 +286,11 @@ def _read_sums(rows: list[Row], exponents: list[tuple[list[int], list[int]]], sq
     lowest = [min((e for both in exponents for e in both[power]), default=0) for power in (0, 1)]
     sums: tuple[list[int], list[int]] = ([], [])
     for row in rows:
-        rest = list(row[2 + width :])
+        rest = list(row[2 + width :])  # the sums of all terms that are not read yet
         for both in exponents:
             for power in (0, 1):
-                own, rest = rest[: len(both[power])], rest[len(both[power]) :]
-                sums[power].append(add_terms(own, both[power], lowest[power]))
+                terms, rest = rest[: len(both[power])], rest[len(both[power]) :]
+                sums[power].append(add_terms(terms, both[power], lowest[power]))
     shape = (len(rows), width)
     return LabelSums(
         [row[0] for row in rows],
@@ -305,8 +309,8 @@ def _join_columns(parts: list[LabelSums]) -> LabelSums:
     index = {label: g for g, label in enumerate(first.labels)}
     aligned = [first]
     for part in parts[1:]:
-        if sorted(zip(map(repr, part.labels), part.rows, strict=True)) != sorted(
-            zip(map(repr, first.labels), first.rows, strict=True)
+        if sorted(zip(map(repr, part.labels), part.row_counts, strict=True)) != sorted(
+            zip(map(repr, first.labels), first.row_counts, strict=True)
         ):
             raise ValueError("the table changed while it was summed, expected the same rows: sum it again")
         order = np.argsort([index[label] for label in part.labels])
@@ -315,6 +319,7 @@ def _join_columns(parts: list[LabelSums]) -> LabelSums:
     starts = np.cumsum([0, *widths])
 
     def place(name: str) -> Exact:
+        """Join the sums that a `LabelSums` has under this name."""
         total = Exact.zeros((len(first.labels), int(starts[-1])))
         for part, start, width in zip(aligned, starts, widths, strict=False):
             columns = np.arange(start, start + width)
@@ -322,21 +327,21 @@ def _join_columns(parts: list[LabelSums]) -> LabelSums:
         return total
 
     second = None if first.second is None else place("second")
-    return LabelSums(first.labels, first.rows, place("counts"), place("first"), second)
+    return LabelSums(first.labels, first.row_counts, place("value_counts"), place("first"), second)
 
 
 def _reorder(sums: LabelSums, order: NDArray[np.int64]) -> LabelSums:
     """Return the same sums with the labels in another order."""
     return LabelSums(
         [sums.labels[g] for g in order],
-        [sums.rows[g] for g in order],
-        take_labels(sums.counts, order),
-        take_labels(sums.first, order),
-        None if sums.second is None else take_labels(sums.second, order),
+        [sums.row_counts[g] for g in order],
+        reorder_labels(sums.value_counts, order),
+        reorder_labels(sums.first, order),
+        None if sums.second is None else reorder_labels(sums.second, order),
     )
 
 
-def take_labels(sums: Exact, order: NDArray[np.int64]) -> Exact:
+def reorder_labels(sums: Exact, order: NDArray[np.int64]) -> Exact:
     """Return the sums (G, …) of the labels with these indices, in this order."""
     return sums.reindex(lambda words: words[:, order])
 
@@ -360,6 +365,7 @@ def _split(values: Sequence[Any], size: int) -> list[Any]:
 
 
 def _merge(parts: Iterator[dict[str, str]]) -> dict[str, str]:
+    """Merge dicts of SQL expressions by their aliases."""
     return {alias: expression for part in parts for alias, expression in part.items()}
 
 
@@ -367,12 +373,12 @@ def _list_exponents(terms: list[tuple[str, int]]) -> list[int]:
     return [exponent for _, exponent in terms]
 
 
-def _read_bounds(column: Column, values: Sequence[Any]) -> Bounds:
+def _read_profile(column: Column, values: Sequence[Any]) -> ColumnProfile:
     count, *numbers, fractions = values
     minimum, maximum, smallest = (_to_number(number) for number in numbers)
-    bounds = Bounds(count, minimum, maximum, smallest, bool(fractions))
-    refuse_bounds(column, bounds)
-    return bounds
+    profile = ColumnProfile(count, minimum, maximum, smallest, bool(fractions))
+    refuse_inexact(column, profile)
+    return profile
 
 
 def _to_number(value: Any) -> float | None:

@@ -2,8 +2,8 @@
 
 A sweep solves the rows of all items, then those of all users. `Alternating` does so for explicit ratings, and
 its ridge can be searched; `Implicit` does so for implicit feedback (actions such as plays), with a fixed
-ridge. If a solver has `held_out` ratings, the `rmse` of a `Sweep` is the error of these ratings, otherwise
-that of the fitted ratings.
+ridge. The result of a sweep, a `Sweep`, has the root mean squared error (`rmse`) of the solver's `held_out`
+ratings, or of the fitted ratings if the solver has none.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,18 @@ from tamis.models.factors.posterior import FactorPosterior, Solver
 from tamis.models.factors.ratings import Ratings
 from tamis.protocols import iterate
 
-# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation; the ridge of a
-# solver is in the unit of the ratings. The default is used with fewer ratings than _MIN_RATINGS, in the
-# sweeps before draws, and with implicit feedback.
+# DEFAULT_RIDGE and _RIDGES are for explicit ratings divided by their standard deviation. Times this deviation
+# they are the ridge of a solver, which is in the unit of the ratings: a rating is a product of two factors,
+# so that the penalty, ridge times squared factor, has the unit of squared errors only with such a ridge. The
+# default is used with fewer ratings than _MIN_RATINGS, in the sweeps before draws, and (not multiplied) with
+# implicit feedback.
 DEFAULT_RIDGE = 0.15
 _RIDGES = (0.8, 0.4, 0.2, 0.1, 0.05, 0.025, 0.01, 0.004, 0.001)  # the candidates of the search
 _TRIAL_SWEEPS = 8  # sweeps with each candidate
 _HELD_OUT_FRACTION = 0.1  # the part of the ratings that is held out to compare ridges
 _MIN_RATINGS = 200  # with fewer ratings, the ridge is not searched
 _SWEEPS_BEFORE_DRAWS = 5  # the largest number of sweeps that find the factors with which draws start
-_PATIENCE = 3  # sweeps stop after this number in succession that did not reduce the least held-out error
+_PATIENCE = 3  # sweeps stop after this number in succession that did not reduce the least error by `tol`
 
 Report = Callable[[], None]  # called after each sweep or draw
 
@@ -38,7 +40,7 @@ Report = Callable[[], None]  # called after each sweep or draw
 class FitOptions:
     """How factors are fitted."""
 
-    solver: Solver
+    solver: Solver  # an `Alternating` or an `Implicit`, with the number of factors and the ridge
     search_ridge: bool  # whether `choose_ridge` replaces the solver's ridge
     is_gibbs: bool  # whether factors are drawn by Gibbs sampling instead of fitted by sweeps
     max_iter: int  # the largest number of sweeps of one fit
@@ -67,28 +69,29 @@ class FitHistory:
 
     sweeps: int  # the number of sweeps, or of draws with those of the burn-in
     train: Array  # (sweeps,): RMSE of the fitted ratings
-    validation: Array | None = None  # (m,): RMSE of the held-out ratings, in each of m sweeps without these
-    # Whether sweeps stopped by the criterion of `tol`, not because there were `max_iter`; None for draws.
+    # (m,): RMSE of the held-out ratings after each of the m sweeps of the fit that left them out.
+    validation: Array | None = None
+    # Whether sweeps stopped by the criterion of `tol`, not because `max_iter` was reached; None for draws.
     converged: bool | None = None
 
 
 def choose_ridge(options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report) -> Solver:
     """Return the solver with the ridge that best predicts a tenth of the ratings from the others.
 
-    With few ratings, or if factors are drawn, it is the default ridge, in the unit of the ratings. If
+    With few ratings, or if factors are drawn, it is the default ridge times their standard deviation. If
     `search_ridge` is False or feedback is implicit, the solver is returned unchanged.
     """
     solver = options.solver
     if not options.search_ridge or not isinstance(solver, Alternating):
         return solver
-    scale = ratings.standard_deviation
+    standard_deviation = ratings.standard_deviation
     if options.is_gibbs or len(ratings) < _MIN_RATINGS:
-        return replace(solver, ridge=DEFAULT_RIDGE * scale)
+        return replace(solver, ridge=DEFAULT_RIDGE * standard_deviation)
     fitted, held_out = _hold_out(ratings, ceil(_HELD_OUT_FRACTION * len(ratings)), rng)
     start = solver.start(fitted, rng)
     errors: dict[float, float] = {}
     for ridge in _RIDGES:  # the error is assumed to have one minimum: stop at the first ridge that is worse
-        trial = replace(solver, ridge=ridge * scale, held_out=held_out)
+        trial = replace(solver, ridge=ridge * standard_deviation, held_out=held_out)
         held_out_errors = []
         for result in islice(run_sweeps(trial, fitted, start), min(options.max_iter, _TRIAL_SWEEPS)):
             held_out_errors.append(result.rmse)
@@ -158,21 +161,24 @@ def _fit_with_early_stopping(
         if sweeps_since_best >= _PATIENCE:
             converged = True
             break
-    number = int(np.argmin(held_out_errors)) + 1
+    n_sweeps = int(np.argmin(held_out_errors)) + 1
     factors = start = solver.start(ratings, rng)
     errors = []
-    for result in islice(run_sweeps(solver, ratings, start), number):
+    for result in islice(run_sweeps(solver, ratings, start), n_sweeps):
         factors = result.factors
         errors.append(result.rmse)
         report()
-    history = FitHistory(number, np.array(errors), np.array(held_out_errors), converged)
+    history = FitHistory(n_sweeps, np.array(errors), np.array(held_out_errors), converged)
     return FactorPosterior.from_factors(factors), history
 
 
 def _fit_by_draws(
     options: FitOptions, ratings: Ratings, rng: np.random.Generator, report: Report
 ) -> tuple[FactorPosterior, FitHistory]:
-    """Draw factors, starting from a few sweeps; the first draws are dropped."""
+    """Draw factors, starting from a few sweeps; the first draws are dropped.
+
+    The priors of draws are made for ratings in units of their standard deviation (see `Gibbs`).
+    """
     unit = ratings.standard_deviation
     ratings = replace(ratings, values=ratings.values / unit)
     solver = replace(options.solver, ridge=options.solver.ridge / unit)

@@ -90,7 +90,9 @@ class Gibbs:
     def _draw_prior(self, rows: Array) -> RowPrior:
         """Draw the mean and the precision of the prior of one side's rows, given the rows."""
         k = self.rank + 1
-        prior = NormalInverseWishart(np.zeros(k), self.strength, k + 2.0, self.scale * np.eye(k))
+        prior = NormalInverseWishart(
+            np.zeros(k), self.strength, freedom=k + 2.0, scale=self.scale * np.eye(k)
+        )
         with threads.one_blas_thread:
             gaussian = prior.update(Moments.observe(rows, form="full")).sample(self.rng)
             precision = Cholesky.of(gaussian.covariance, "covariance of the factors").inverse()
@@ -101,6 +103,7 @@ class Gibbs:
     ) -> tuple[float, float]:
         """Draw the precision of the noise; return it and the RMSE of the ratings."""
         squares, weight = sum_squared_residuals(ratings, factors, targets), ratings.total_weight
+        # The prior of the variance is an inverse gamma distribution of shape 1/2 and scale 1/2.
         precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
         return precision, float(np.sqrt(squares / weight))
 

@@ -1,4 +1,8 @@
-"""`tamis completion`: write a completion script for bash, zsh or fish."""
+"""`tamis completion`: write a completion script for bash, zsh or fish.
+
+The words of the scripts are explained in the manuals: bash(1), "Programmable Completion"; zshcompsys(1); and
+the page `complete` of fish.
+"""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -29,21 +33,33 @@ def script(shell: str) -> str:
 
 
 def _write_bash(all_commands: Sequence[Command]) -> str:
-    cases = []
+    """Write a function that bash calls to complete the word number COMP_CWORD of the line, COMP_WORDS.
+
+    It finds the command in the words before, and then which `words`, and whether names of files, can follow.
+    Of these, `compgen` lists what begins with the current word, and bash offers what is in COMPREPLY. With
+    `compopt -o filenames`, bash quotes names of files and adds a slash to folders.
+    """
+    command_cases = []
     for command in all_commands:
         words = [*command.subcommands, *(name for option in command.options for name in option.names)]
         words += [choice for argument in command.arguments for choice in argument.choices]
         words += _list_topics(command, all_commands)
-        key = " ".join(command.words[1:])
-        files = any(argument.is_path for argument in command.arguments)
-        cases.append(f"        '{key}') words='{' '.join(words)}' files={int(files)} ;;")
+        command_name = " ".join(command.words[1:])  # without "tamis"
+        takes_files = any(argument.is_path for argument in command.arguments)
+        command_cases.append(
+            f"        '{command_name}') words='{' '.join(words)}' files={int(takes_files)} ;;"
+        )
     options = [option for command in all_commands for option in command.options]
-    choices = sorted(
+    choices_by_option = sorted(
         {(name, option.choices) for option in options if option.choices for name in option.names}
     )
-    paths = sorted({name for option in options if option.is_path for name in option.names})
-    value_cases = [f"        {name}) words='{' '.join(values)}' files=0 ;;" for name, values in choices]
-    value_cases.append(f"        {'|'.join(paths)}) files=1 ;;")
+    path_options = sorted({name for option in options if option.is_path for name in option.names})
+    # After an option with choices only these are offered; after one with a path, files besides the words.
+    value_cases = [
+        f"        {name}) words='{' '.join(choices)}' files=0 ;;" for name, choices in choices_by_option
+    ]
+    value_cases.append(f"        {'|'.join(path_options)}) files=1 ;;")
+    # The commands that are followed by another word of the command, such as `store` by `merge`.
     groups = " ".join(command.words[-1] for command in all_commands[1:] if command.subcommands)
     return "\n".join(
         [
@@ -61,7 +77,7 @@ def _write_bash(all_commands: Sequence[Command]) -> str:
             "        fi",
             "    done",
             '    case "$command" in',
-            *cases,
+            *command_cases,
             "    esac",
             '    case "$previous" in',
             *value_cases,
@@ -81,10 +97,20 @@ def _write_bash(all_commands: Sequence[Command]) -> str:
 
 def _list_topics(command: Command, all_commands: Sequence[Command]) -> list[str]:
     """Return the words that can follow `tamis help`; none for other commands."""
-    return list(all_commands[0].subcommands) if command.words[1:] == ("help",) else []
+    tamis = all_commands[0]
+    return list(tamis.subcommands) if command.words[1:] == ("help",) else []
 
 
 def _write_zsh(all_commands: Sequence[Command]) -> str:
+    """Write a function for each command, which calls zsh's `_arguments` with a specification per argument.
+
+    A specification has the forms of `_format_zsh_option` or, for positional arguments, `:message:action`;
+    a `*` before it stands for all arguments that follow. The action `->command` sets $state to "command", for
+    the code after `_arguments`, which returns 0 if it has completed the word itself. `*::` lets the function
+    of the subcommand, $line[1], see only the words from there on. `_describe` offers names with descriptions.
+    The first line registers the script if it is a file in $fpath, which zsh runs as the function `_tamis`;
+    if it was run in another way, `compdef` in the last line does so.
+    """
     lines = ["#compdef tamis", "# zsh completion for tamis; written by `tamis completion zsh`", ""]
     summaries = {command.words: command.summary for command in all_commands}
     for command in all_commands:
@@ -92,10 +118,10 @@ def _write_zsh(all_commands: Sequence[Command]) -> str:
         if command.subcommands:
             arguments += ["'1: :->command'", "'*:: :->rest'"]
         for argument in command.arguments:
-            prefix = "*" if argument.repeated else ""
+            prefix = "*" if argument.is_repeatable else ""
             choices = argument.choices or tuple(_list_topics(command, all_commands))
             arguments.append(
-                _quote(f"{prefix}:{argument.values[-1].lower()}:{_format_zsh_values(argument, choices)}")
+                _quote(f"{prefix}:{argument.value_names[-1].lower()}:{_format_zsh_action(argument, choices)}")
             )
         lines += [f"{_name_function(command.words)}() {{", *_ZSH_LOCALS]
         lines += [
@@ -126,23 +152,31 @@ def _write_zsh(all_commands: Sequence[Command]) -> str:
     )
 
 
+# The variables that `_arguments` sets (`curcontext` because of -C), which must be local to each function.
 _ZSH_LOCALS = ['    local curcontext="$curcontext" context state state_descr line', "    typeset -A opt_args"]
 
 
 def _format_zsh_option(option: Option) -> str:
+    """Write `--name[help]:message:action`, without message and action for an option without a value.
+
+    For several names, those in parentheses before the specification are not offered after one was typed.
+    """
+    # Brackets and colons separate the parts of a specification.
     text = option.help.replace("[", "(").replace("]", ")").replace(":", ";")
-    value = (
-        f":{option.values[-1].lower()}:{_format_zsh_values(option, option.choices)}" if option.values else ""
-    )
-    if option.repeated:  # `_arguments` reads values until the next word that matches the pattern -*
+    value = ""
+    if option.value_names:
+        value = f":{option.value_names[-1].lower()}:{_format_zsh_action(option, option.choices)}"
+    if option.is_repeatable:  # `_arguments` reads values until the next word that matches the pattern -*
         value = f":*-*{value}"
     if len(option.names) > 1:
         names = " ".join(option.names)
         return f"{_quote(f'({names})')}{{{','.join(option.names)}}}{_quote(f'[{text}]{value}')}"
-    return _quote(f"{'*' if option.repeated else ''}{option.names[0]}[{text}]{value}")
+    # With a star, the option is offered again after it was typed.
+    return _quote(f"{'*' if option.is_repeatable else ''}{option.names[0]}[{text}]{value}")
 
 
-def _format_zsh_values(option: Option, choices: Sequence[str]) -> str:
+def _format_zsh_action(option: Option, choices: Sequence[str]) -> str:
+    """Write what zsh offers for a value: these choices, files or, by a space, nothing."""
     return f"({' '.join(choices)})" if choices else "_files" if option.is_path else " "
 
 
@@ -151,6 +185,11 @@ def _name_function(words: Sequence[str]) -> str:
 
 
 def _write_fish(all_commands: Sequence[Command]) -> str:
+    """Write calls of fish's `complete`, each for one word that it offers.
+
+    The word is an argument (-a), a long option (-l) or a short one (-s); -d is its description, and it is
+    offered only where the condition (-n) holds. -f turns off names of files, and -F offers them.
+    """
     summaries = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]
     for command in all_commands:
@@ -163,7 +202,7 @@ def _write_fish(all_commands: Sequence[Command]) -> str:
             parts = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
             if option.is_path:
                 parts.append("-r -F")  # a value is required, and files are suggested
-            elif option.values:
+            elif option.value_names:
                 parts.append("-x")  # a value is required, and files are not suggested
             if option.choices:
                 parts.append(f"-a {_quote(' '.join(option.choices))}")
@@ -177,6 +216,10 @@ def _write_fish(all_commands: Sequence[Command]) -> str:
 
 
 def _format_fish_condition(command: Command) -> str:
+    """Write the condition that the line has all words of this command, and no subcommand after them.
+
+    The functions of this condition are fish's own.
+    """
     if len(command.words) == 1:
         return "__fish_use_subcommand"
     tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
@@ -186,6 +229,7 @@ def _format_fish_condition(command: Command) -> str:
 
 
 def _quote(text: str) -> str:
+    """Quote a text for a shell: in single quotes, with each single quote in it as '\\''."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 

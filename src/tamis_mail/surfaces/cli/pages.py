@@ -112,8 +112,8 @@ def _make_item(term: str, text: str) -> list[str]:
 
 def _format_signature(option: Option) -> str:
     """Format the names of an option and its values, such as `-o, --output FILE`."""
-    values = ["|".join(option.choices)] if option.choices else list(option.values)
-    if option.repeated:
+    values = ["|".join(option.choices)] if option.choices else list(option.value_names)
+    if option.is_repeatable:
         values[-1] += "..."
     return " ".join([", ".join(option.names), *values]).strip()
 

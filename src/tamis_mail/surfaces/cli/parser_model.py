@@ -9,11 +9,11 @@ from tamis_mail.surfaces.cli.parser import Parser
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option (with names) or an argument (without)."""
+    """An option (with names) or a positional argument (without)."""
 
-    names: tuple[str, ...]
-    values: tuple[str, ...]  # names of its values: FILE
-    repeated: bool  # whether the last value may be repeated
+    names: tuple[str, ...]  # such as -q, --quiet
+    value_names: tuple[str, ...]  # argparse's metavars, such as FILE; none for a flag
+    is_repeatable: bool  # whether the last value may be repeated
     required: bool
     choices: tuple[str, ...]  # empty if any value is allowed
     help: str
@@ -22,8 +22,8 @@ class Option:
     def synopsis(self) -> str:
         """The option as a usage line writes it."""
         words = list(self.names[-1:])
-        values = list(self.values)
-        if self.repeated:
+        values = list(self.value_names)
+        if self.is_repeatable:
             values[-1] += "..."
         words += values
         text = " ".join(words)
@@ -32,7 +32,7 @@ class Option:
     @property
     def is_path(self) -> bool:
         """Whether its value is a file or a folder."""
-        return bool(self.values) and self.values[-1] in ("PATH", "FILE", "STORE")
+        return bool(self.value_names) and self.value_names[-1] in ("PATH", "FILE", "STORE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Command:
     description: str
     epilog: str
     options: tuple[Option, ...]
-    arguments: tuple[Option, ...]
-    examples: tuple[tuple[str, str], ...]
-    subcommands: tuple[str, ...]
+    arguments: tuple[Option, ...]  # positional ones
+    examples: tuple[tuple[str, str], ...]  # pairs of a command and its purpose
+    subcommands: tuple[str, ...]  # their last words; a group has some, a command has none
 
     @property
     def synopsis(self) -> str:
@@ -99,15 +99,15 @@ def list_subcommands(parser: Parser) -> dict[str, Parser]:
 
 def _describe_option(action: argparse.Action) -> Option:
     if action.nargs == 0:
-        values: tuple[str, ...] = ()
+        value_names: tuple[str, ...] = ()
     elif isinstance(action.metavar, tuple):
-        values = action.metavar
+        value_names = action.metavar
     else:
-        values = (action.metavar or action.dest.upper(),)
+        value_names = (action.metavar or action.dest.upper(),)
     return Option(
         names=tuple(action.option_strings),
-        values=values,
-        repeated=action.nargs in ("*", "+"),
+        value_names=value_names,
+        is_repeatable=action.nargs in ("*", "+"),
         required=action.required if action.option_strings else action.nargs not in ("*", "?"),
         choices=tuple(map(str, action.choices or ())),
         help=(action.help or "") % vars(action),  # "%(default)s", as argparse itself expands it

@@ -21,7 +21,9 @@ def parse_past(text: str, now: float | None = None) -> int:
     now = time.time() if now is None else now
     if text in ("today", "yesterday"):
         year, month, day, *_ = time.localtime(now)
-        return int(time.mktime((year, month, day - (text == "yesterday"), 0, 0, 0, 0, 0, -1)))
+        first_day = day - (text == "yesterday")  # day 0 is the last one of the month before
+        # The −1 lets `mktime` find out whether it is summer time.
+        return int(time.mktime((year, month, first_day, 0, 0, 0, 0, 0, -1)))
     hours = text[:-1]
     if text.endswith("h") and hours.isascii() and hours.isdigit() and int(hours[:9]):
         return max(0, int(now) - int(hours[:9]) * 3600)

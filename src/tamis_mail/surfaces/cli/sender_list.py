@@ -26,8 +26,8 @@ class SenderList(NamedTuple):
     state: str  # the adjective for its entries
 
 
-ALLOWED = SenderList(True, "allow", "allowed")
-BLOCKED = SenderList(False, "block", "blocked")
+ALLOWED = SenderList(is_allowed=True, command="allow", state="allowed")
+BLOCKED = SenderList(is_allowed=False, command="block", state="blocked")
 
 
 def configure_list(parser: Parser, sender_list: SenderList) -> None:

@@ -98,7 +98,7 @@ def _parse_day(text: str) -> int | None:
 
 def _count_seconds(year: int, month: int, day: int, time_of_day: tuple[int, int, int]) -> int | None:
     """Return the seconds since 1970 of a local time; None if there is no such day."""
-    try:
+    try:  # the −1 lets `mktime` find out whether it is summer time
         seconds = time.mktime((year, month, day, *time_of_day, 0, 0, -1))
     except OverflowError:  # on some systems, the last time is in 2038
         return None

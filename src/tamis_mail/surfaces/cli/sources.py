@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _MAX_NAMES = 3  # files or folders that a remark lists
-_SWITCH_SECONDS = 0.0002  # for which a thread runs Python while another one waits
+_SWITCH_SECONDS = 0.0002  # after this time, a thread that runs Python lets another one run that waits
 
 
 def open_sources(
@@ -61,14 +61,15 @@ def open_sources(
 
 def prepare_bulk_work() -> None:
     """Configure memory, the garbage collector and threads for a process that ends after one command."""
-    if core is not None:
+    if core is not None:  # the compiled core
         core.mail.keep_freed_memory()
         core.mail.reserve_large_pages()
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
-    atexit.register(gc.freeze)  # nor does the interpreter search, at its end, what the system frees anyway
+    # At its end the interpreter would search all objects for garbage, whose memory the system frees anyway.
+    atexit.register(gc.freeze)
     # NumPy would start a thread per core that waits for work in a busy loop, and the products are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # A thread that comes from the core waits so long, and not 5 ms, for one that runs Python.
+    # By default, a thread that returns from the compiled core would wait 5 ms for the interpreter's lock.
     sys.setswitchinterval(_SWITCH_SECONDS)
 
 

@@ -10,10 +10,12 @@
 Each command gets a reply: three digits and text, on one line or several. The end of the message gets a reply
 for each recipient that was accepted, which is what LMTP adds to SMTP.
 
-A line ends in CR LF and in nothing else. A lone dot between line ends of other kinds belongs to the message:
-a server that took it for the end would read the rest of the message as commands, which the sender can choose
-("SMTP smuggling"). Dovecot 2.3 is such a server. So a message with bare line ends is sent by BDAT (RFC 3030),
-which states its length, or refused if it has such a dot and the next hop does not offer BDAT.
+Lines of a client and of a message end in CR LF and in nothing else; only replies may end in a bare LF. A lone
+dot between line ends of other kinds belongs to the message: a server that took it for the end would read the
+rest of the message as commands, which the sender can choose ("SMTP smuggling"). Dovecot 2.3 (an IMAP server,
+which takes mail by LMTP) is such a server. So the service (`service.py`) sends a message with bare line ends
+by BDAT (RFC 3030), which states its length. If the next hop does not offer BDAT, the service refuses messages
+with such a dot.
 """
 
 import re
@@ -22,10 +24,11 @@ from dataclasses import dataclass
 _LONGEST_COMMAND = 4096  # bytes; RFC 5321 has 512, and its extensions add some hundreds
 _LONGEST_REPLY_LINE = 4096  # bytes; the limit of RFC 5321 is 512
 _MAX_REPLY_LINES = 100
-_END = b"\r\n.\r\n"
+_END = b"\r\n.\r\n"  # of a message sent by DATA
 _COMMAND = re.compile(rb"([A-Za-z]{1,16})(?: (.*))?", re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _REPLY = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?", re.DOTALL)
+# What follows MAIL or RCPT: the address in angle brackets, and parameters.
 _PATH = re.compile(rb"(?:FROM|TO):[ ]?<([^<>]*)>(?: .*)?", re.IGNORECASE | re.DOTALL)
 _LONE_DOTS = (b"\n.\n", b"\n.\r", b"\r.\n", b"\r.\r")  # some servers take one of these for the end
 
@@ -41,7 +44,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is not a command, and why not; it is skipped."""
+    """Says of a line why it is not a command; the line itself is skipped."""
 
     sentence: str
 
@@ -73,11 +76,11 @@ class CommandReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._is_content = False
+        self._is_content = False  # whether the next bytes are those of a message
         self._has_end = False  # the end of the message was read, and is the next event
         self._n_skipped = 0  # bytes at the start of the buffer that are not part of the message
-        self._n_searched = 0  # bytes of the buffer that have no line end
-        self._is_too_long = False
+        self._n_searched = 0  # bytes at the start of the buffer in which no line end was found
+        self._is_line_too_long = False  # the first bytes of the command were dropped
 
     @property
     def has_pending(self) -> bool:
@@ -127,15 +130,15 @@ class CommandReader:
         end = self._buffer.find(b"\r\n", max(0, self._n_searched - 1))
         if end < 0:
             if len(self._buffer) > _LONGEST_COMMAND + 1:  # the last byte may be a CR
-                self._is_too_long = True
+                self._is_line_too_long = True
                 del self._buffer[:-1]
             self._n_searched = len(self._buffer)
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 2]
         self._n_searched = 0
-        if self._is_too_long or end > _LONGEST_COMMAND:
-            self._is_too_long = False
+        if self._is_line_too_long or end > _LONGEST_COMMAND:
+            self._is_line_too_long = False
             return BadLine(f"the line is longer than {_LONGEST_COMMAND} bytes")
         return _parse_command(line)
 
@@ -172,21 +175,21 @@ class ContentWriter:
     """
 
     def __init__(self) -> None:
-        self._last = b"\r\n"  # the last two bytes that were sent; at first, as after the end of a line
+        self._last_two = b"\r\n"  # bytes that were sent; at first, as after the end of a line
 
     def write(self, data: bytes) -> bytes:
         """Return a part as it is sent; raise AmbiguousDotError if it has a lone dot of `_LONE_DOTS`."""
-        text = (self._last + data).replace(b"\r\n.", b"\r\n..")
+        text = (self._last_two + data).replace(b"\r\n.", b"\r\n..")
         # After CR LF a dot is never alone: it was doubled.
         if any(dot in text for dot in _LONE_DOTS):
             raise AmbiguousDotError
-        sent = text[len(self._last) :]
-        self._last = text[-2:]
+        sent = text[len(self._last_two) :]
+        self._last_two = text[-2:]
         return sent
 
     def end(self) -> bytes:
         """Return the end of the message; a last line without a line end gets one."""
-        return b".\r\n" if self._last.endswith(b"\r\n") else _END
+        return b".\r\n" if self._last_two.endswith(b"\r\n") else _END
 
 
 def has_bare_line_ends(message: bytes) -> bool:
@@ -234,8 +237,8 @@ class ReplyReader:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._code = 0
-        self._lines: list[bytes] = []
+        self._code = 0  # of the reply that is being read
+        self._lines: list[bytes] = []  # its lines so far
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""

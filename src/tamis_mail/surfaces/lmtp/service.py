@@ -40,7 +40,7 @@ T = TypeVar("T")
 _BLOCK = 1 << 16  # bytes that are read at once
 _PART = 1 << 19  # bytes of a message that are sent at once; other sessions have their turn between them
 _JUDGE_SECONDS = 60.0  # after this time, a message is passed on without a verdict
-_MAX_RECIPIENTS = 1000  # of a message; Postfix sends 50 by default
+_MAX_RECIPIENTS = 1000  # of a message; the mail server Postfix sends 50 by default
 _MAX_ERRORS = 20  # mistakes of a client, after which its session is ended
 # Extensions of the next hop that are offered to clients: they only add parameters to MAIL and RCPT.
 _PASSED_ON_EXTENSIONS = ("8BITMIME", "DSN", "SIZE", "SMTPUTF8")
@@ -76,7 +76,10 @@ class Marking:
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes much longer to find than the verdict."""
+        """Whether the fields name the evidence, which takes much longer to find than the verdict.
+
+        The field of bogofilter, X-Bogosity, has no place for it.
+        """
         return self.shows_evidence and self.dialect != "bogofilter"
 
     def write(self, message: bytes, judged: TimedVerdict) -> bytes:
@@ -124,8 +127,8 @@ class LmtpService:
     log: Log
     metrics: Metrics
     _: KW_ONLY
-    limits: Limits
-    hop: NextHop
+    limits: Limits  # of sessions and messages
+    hop: NextHop  # the server to which mail is passed on
     marking: Marking
     # Returns the user of a name that a client sent, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda name: ""
