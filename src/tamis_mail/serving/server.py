@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from tamis_mail.serving.listeners import Listener
 from tamis_mail.serving.logs import Log
@@ -92,7 +93,7 @@ class Server:
             name = each.getsockname() if each.family == socket.AF_UNIX else ""
             each.close()
             # A socket file that systemd made is left, because systemd itself listens there.
-            if name in [listener.path for listener in self.listeners if listener.path]:
+            if name in [str(Path(listener.path)) for listener in self.listeners if listener.path]:
                 with suppress(OSError):
                     os.unlink(name)  # noqa: PTH108 (paths are strings here)
 

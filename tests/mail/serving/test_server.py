@@ -204,3 +204,16 @@ def test_when_one_socket_cannot_be_opened_the_others_are_closed(tmp_path: Path) 
     asyncio.run(run())
     assert not (tmp_path / "socket").exists()
     assert (tmp_path / "file").exists()
+
+
+def test_the_file_of_a_socket_is_removed_however_its_path_was_written(tmp_path: Path) -> None:
+    async def run() -> None:
+        server = Server([Listener(path=f"{tmp_path}//./socket")], echo, Log(io.StringIO()))
+        running = asyncio.create_task(server.run())
+        await server.started.wait()
+        assert (tmp_path / "socket").exists()
+        server.stop()
+        await running
+
+    asyncio.run(run())
+    assert not (tmp_path / "socket").exists()
