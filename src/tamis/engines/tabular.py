@@ -71,7 +71,7 @@ class Layout:
 
 
 def describe_type(arrow_type: Any) -> str:
-    """Describe an Arrow type in words: text, integers, floats and nulls of any size are described alike."""
+    """Describe an Arrow type in words, without its size: whole numbers of 8 and of 64 bits are the same."""
     types = import_arrow().types
     if types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
@@ -86,7 +86,7 @@ def describe_type(arrow_type: Any) -> str:
 
 
 def _to_values(column: Any) -> Any:
-    """Convert a column to an array (n,), decoding dictionaries; nulls become NaN, NaT or None."""
+    """Convert a column to an array (n,), decoding categories; nulls become NaN, NaT or None."""
     arrow = import_arrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

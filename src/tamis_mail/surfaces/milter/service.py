@@ -1,4 +1,6 @@
-"""Decide on the messages of a mail server: add the verdict to the header, and accept them.
+"""Decide on messages that a mail server hands over by the milter protocol, as Postfix and Sendmail do.
+
+The verdict is added to the header, and the message is accepted.
 
 A message that cannot be judged is accepted without a verdict or, if `on_fault` is "tempfail", refused
 temporarily, so that its sender tries again later. A message that is too large is accepted in any case. Only
@@ -161,7 +163,7 @@ class MilterService:
         return action
 
     def _add_verdict(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
-        """Return the changes that add the verdict as `tamis sort -p` writes it: one block at the top.
+        """Return the changes that add the verdict's fields as one block at the top, as `tamis sort -p` does.
 
         Servers of older versions of the protocol append the fields to the end of the header.
         """
