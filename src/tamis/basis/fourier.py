@@ -26,8 +26,8 @@ class FourierBasis(Basis):
     ----------
     order : the number of harmonics; each is a sine and a cosine
     period : the length after which the waves repeat, for all columns or (d,); None for the length of each
-        column's range, so that its ends meet. Give the period where it is known: hours of the day have the
-        period 24, but range only from 0 to 23
+        column's range, so that the waves have the same values at its two ends. Give the period where it is
+        known: hours of the day have the period 24, but range only from 0 to 23
     include_bias : whether a column of ones comes first, for models without an intercept
     """
 
@@ -37,14 +37,18 @@ class FourierBasis(Basis):
 
     @property
     def period_(self) -> Array:
-        """The period of each column (d,)."""
+        """The period of each column (d,); raise NotFittedError before `fit`."""
         period: Array = self._require_state().functions["period"]
         return period
 
     def define_functions(self, values: Array, ranges: Range) -> Functions:
+        """Describe the waves by their periods (d,), their order, and whether a column of ones comes first.
+
+        `ranges` are the least and the largest value of each column; the rows `values` have no other effect.
+        """
         columns = len(ranges.low)
         if self.period is None:
-            ranges = ranges.widen_constants()
+            ranges = ranges.widen_constants()  # so that no period is 0
             period = ranges.high - ranges.low
         else:
             period = check_positive("period", self.period)
@@ -55,10 +59,11 @@ class FourierBasis(Basis):
         return {
             "period": np.broadcast_to(period, (columns,)).copy(),
             "order": check_integer("order", self.order, 1),
-            "bias": bool(self.include_bias),
+            "bias": bool(self.include_bias),  # read by `Basis`, which adds the column of ones
         }
 
     def _expand(self, functions: Functions, values: Array) -> Iterator[Array]:
+        """Yield the waves of each column at rows (n, d): sine and cosine of each harmonic (n, 2 * order)."""
         harmonics = np.arange(1, functions["order"] + 1)
         for j, period in enumerate(functions["period"].tolist()):
             turns = np.fmod(values[:, j], period) / period  # fmod is exact

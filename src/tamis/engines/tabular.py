@@ -1,10 +1,14 @@
-"""Convert Arrow tables to batches: the columns to learn from, labels and weights, with types checked."""
+"""Convert Arrow tables to batches: the columns to learn from, labels and weights, with types checked.
+
+A shard is a part of the data that is read at a time, such as some row groups of a Parquet file or a record
+batch, and not always a file.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 from tamis.engines.batches import Batch
-from tamis.engines.opening import Request
+from tamis.engines.opening import Request  # the arguments of `fit`
 from tamis.extras import import_package
 
 _NO_VALUES = "no values"  # describes the type of a column of nulls, which is compatible with any type
@@ -13,7 +17,8 @@ ROWS_PER_BATCH = 1 << 16  # rows that are read at a time from a file or database
 
 def import_arrow(module: str = "pyarrow") -> Any:
     """Import a module of pyarrow; if it is missing, the error says how to install it."""
-    return import_package(module, "reading files in shards")
+    needed_for = "reading files in shards"  # in the error message
+    return import_package(module, needed_for)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +35,7 @@ class Layout:
         columns = request.choose_columns(list(schema.names))
         if not columns:
             raise ValueError("got a table without columns to learn from, expected one besides the label")
-        roles = dict(request.named_roles)
+        roles = dict(request.named_roles)  # raises TypeError if a label or weight is not a column's name
         return cls(
             tuple(columns), roles, {name: schema.field(name).type for name in (*columns, *roles.values())}
         )
@@ -66,14 +71,15 @@ class Layout:
         if isinstance(table, arrow.RecordBatch):
             table = arrow.Table.from_batches([table])
         self.refuse_drift(table.schema)
-        values = {role: _to_values(table.column(name)) for role, name in self.roles.items()}
-        return Batch.from_roles(table.select(list(self.columns)), values, number)
+        rows = table.select(list(self.columns))
+        role_values = {role: _to_values(table.column(name)) for role, name in self.roles.items()}
+        return Batch.from_roles(rows, role_values, number)
 
 
 def describe_type(arrow_type: Any) -> str:
     """Describe an Arrow type in words, without its size: whole numbers of 8 and of 64 bits are the same."""
     types = import_arrow().types
-    if types.is_dictionary(arrow_type):
+    if types.is_dictionary(arrow_type):  # categories: codes, and a dictionary of the values that they mean
         arrow_type = arrow_type.value_type
     tests = {
         "text": (types.is_string, types.is_large_string, types.is_string_view),
@@ -90,4 +96,5 @@ def _to_values(column: Any) -> Any:
     arrow = import_arrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    # The array of one chunk can share its memory, but pyarrow documents that of a chunked column as a copy.
     return column.chunk(0).to_numpy(zero_copy_only=False) if column.num_chunks == 1 else column.to_numpy()

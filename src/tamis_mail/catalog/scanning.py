@@ -28,8 +28,8 @@ class FoundMessage:
 
     raw: bytes
     entry: NewMessage
-    # The number of bytes of all files up to the end of this message, in the order of the files; in a
-    # compressed file, an estimate.
+    # To show the progress of a scan: the bytes of the files before this message's, in the order in which they
+    # are scanned, plus those of its own file up to its end; in a compressed file, an estimate.
     position: int
 
 
@@ -40,24 +40,25 @@ def scan_path(
 
     After its last message, a file is noted in the catalog as read. Of several files, one that cannot be read
     as mail is noted, too, and skipped until it changes. `on_size` is called with the number of bytes of all
-    files. Raise SourceError if the path, or its only file, cannot be read as mail.
+    files. Raise SourceError if the path, or its only file, cannot be read as mail. `source_number` is the
+    number of the path in the catalog.
     """
     files = [*_list_files(path)]
     if on_size:
         on_size(sum(size for _, size, _ in files))
-    position = 0
+    bytes_before = 0  # the size of the files before the current one
     for file_path, size, changed_ns in files:
         if catalog.find_file(file_path) != (size, changed_ns):
             # No file has the size -1: this one is read again if the caller stops before its end.
             file_number = catalog.note_file(source_number, file_path, size=-1, changed=0)
             with suppress(FileNotFoundError):  # it was moved or deleted meanwhile
                 try:
-                    yield from _scan_file(file_path, file_number, changed_ns // 1_000_000_000, position)
+                    yield from _scan_file(file_path, file_number, changed_ns // 1_000_000_000, bytes_before)
                 except SourceError:
                     if len(files) == 1:
                         raise
                 catalog.note_file(source_number, file_path, size=size, changed=changed_ns)
-        position += size
+        bytes_before += size
 
 
 def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
@@ -69,22 +70,24 @@ def _list_files(path: str) -> Iterator[tuple[str, int, int]]:
             yield file_path, status.st_size, status.st_mtime_ns
 
 
-def _scan_file(path: str, file_number: int, change_seconds: int, position: int) -> Iterator[FoundMessage]:
+def _scan_file(path: str, file_number: int, change_seconds: int, bytes_before: int) -> Iterator[FoundMessage]:
     """Yield the messages of a file; those without a date get the time of its last change.
 
-    `position` is the number of bytes of the files before it.
+    `file_number` is the file's number in the catalog, and `bytes_before` the size of the files before it.
     """
     source = open_source(path)
     is_mbox = source.kind == "mbox"
-    with open_regular(path) as file:
+    with open_regular(path) as file:  # raises for a FIFO, which could keep the reader waiting
         is_packed_mbox = is_mbox and is_packed(file.read(8))
     postmark_offset = 0
     for index, message in enumerate(source):
-        start, length = 0, 0  # as of `Location`, for each kind of file
+        end = message.position  # in an mbox that is not compressed, of the next postmark or of the file's end
+        # `Location` says what start and length are in each kind of file: both are 0 in a file of one message.
+        start, length = 0, 0
         if is_packed_mbox:
             start, length = index, IN_PACKED_FILE
         elif is_mbox:
-            start, length = postmark_offset, message.position - postmark_offset
+            start, length = postmark_offset, end - postmark_offset
         heading = read_heading(message.raw)
         date = date_of(message.raw)
         entry = NewMessage(
@@ -97,12 +100,16 @@ def _scan_file(path: str, file_number: int, change_seconds: int, position: int) 
             start=start,
             length=length,
         )
-        yield FoundMessage(message.raw, entry, position + message.position)
-        postmark_offset = message.position
+        yield FoundMessage(message.raw, entry, bytes_before + end)
+        postmark_offset = end
 
 
 def remove_missing(catalog: Catalog, source_number: int) -> None:
-    """Remove the files of a source that do not exist any more; call this after its messages were added."""
+    """Remove the files of a source that do not exist any more, and their messages, except learned ones.
+
+    First add the messages that `scan_path` yields: a message that moved to another file, as in a Maildir when
+    its flags change, then belongs to that file, and is not removed with the old one.
+    """
     files = catalog.list_files(source_number)
     catalog.remove_files([number for number, path in files if not os.path.lexists(path)])
 
@@ -131,7 +138,8 @@ def _read_location(path: str, location: Location) -> bytes | None:
         return next((message.raw for message in islice(open_source(path), location.start, None)), None)
     with open_regular(path) as file:
         file.seek(location.start)
-        # The message and, before it, its postmark, which is shorter than mbox.HEAD.
+        # The message and, before it, its postmark, for which mbox.HEAD, 4096 bytes, is enough: except at
+        # the start of a file, a line of 1024 bytes or more is no postmark.
         text = BytesIO(file.read(min(location.length, LARGEST_RAW + mbox.HEAD)))
     return next((raw for raw, _end in mbox.split(text.read, LARGEST_RAW)), None)
 

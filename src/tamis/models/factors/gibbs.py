@@ -1,7 +1,8 @@
 """Ratings → draws from the posterior of factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
 
-Given one side, a row of the other is a Bayesian linear regression on the same Gram as in alternating least
-squares; a step draws the row from its posterior instead of taking the mode. Each side's rows have a Gaussian
+Given one side, each row of the other has the coefficients of a Bayesian linear regression, on the same
+features and with the same Gram matrix of a row as in alternating least squares; a step draws the row from its
+posterior instead of taking the mode. Each side's rows have a Gaussian
 prior; its mean and covariance are drawn from their posterior, a normal–inverse-Wishart distribution, and the
 variance of the noise from an inverse gamma distribution. The level and the offsets of times do not change.
 """
@@ -30,7 +31,7 @@ from tamis.stats import Moments
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowPrior:
-    """The Gaussian prior of one side's rows."""
+    """The Gaussian prior of one side's rows, which have k factors and an offset."""
 
     mean: Array  # (k + 1,)
     precision: Array  # (k + 1, k + 1)
@@ -51,7 +52,8 @@ class Draw:
 class Gibbs:
     """Gibbs sampling: each step of `iterate` draws the users, the items and the noise.
 
-    The first draws still depend on the start.
+    The first draws still depend on the start. The ratings must have been divided by their standard deviation,
+    because the priors of the factors and of the noise are made for ratings in this unit.
     """
 
     rank: int
@@ -61,14 +63,15 @@ class Gibbs:
 
     def start(self, ratings: Ratings, factors: Factors) -> Draw:
         """Combine the factors with a draw of the noise; the priors of rows are flat until the first step."""
-        k = self.rank + 1
-        flat_prior = RowPrior(np.zeros(k), np.zeros((k, k)))
+        width = self.rank + 1  # a row's factors and its offset
+        flat_prior = RowPrior(np.zeros(width), np.zeros((width, width)))
         precision, rmse = self._draw_noise(ratings, factors)
         return Draw(factors, precision, flat_prior, flat_prior, rmse)
 
     def observe(self, data: Ratings, given: Draw | None = None) -> RatingsGiven[Draw]:
         """The ratings, given a draw; nothing is summed yet."""
-        return RatingsGiven(data, refuse_no_factors(given))
+        last_draw = refuse_no_factors(given)  # the draw itself, or an error if it is None
+        return RatingsGiven(data, last_draw)
 
     def infer(self, statistic: RatingsGiven[Draw]) -> Draw:
         """Draw the users, the items, their priors and the noise, given the last draw."""
@@ -80,20 +83,22 @@ class Gibbs:
         item_prior = self._draw_prior(factors.items)
         items = draw_rows(ratings.by_item, item_targets, users, precision, item_prior, self.rng)
         factors = replace(factors, users=users, items=items)
+        # The users' targets still hold: a draw changes neither the level nor the offsets of times.
         precision, rmse = self._draw_noise(ratings, factors, user_targets)
         return Draw(factors, precision, user_prior, item_prior, rmse)
 
     def objective(self, statistic: RatingsGiven[Draw]) -> float:
-        """The RMSE of the ratings."""
+        """The RMSE of the ratings at the draw that was given to `observe`; it may rise from draw to draw."""
         return statistic.posterior.rmse
 
     def _draw_prior(self, rows: Array) -> RowPrior:
         """Draw the mean and the precision of the prior of one side's rows, given the rows."""
-        k = self.rank + 1
+        width = self.rank + 1  # a row's factors and its offset
+        # With this freedom, the least whole number for which it is finite, the mean covariance is the scale.
         prior = NormalInverseWishart(
-            np.zeros(k), self.strength, freedom=k + 2.0, scale=self.scale * np.eye(k)
+            np.zeros(width), self.strength, freedom=width + 2.0, scale=self.scale * np.eye(width)
         )
-        with threads.one_blas_thread:
+        with threads.one_blas_thread:  # otherwise sums, and thus draws, depend on the number of BLAS threads
             gaussian = prior.update(Moments.observe(rows, form="full")).sample(self.rng)
             precision = Cholesky.of(gaussian.covariance, "covariance of the factors").inverse()
             return RowPrior(gaussian.mean, precision)
@@ -101,9 +106,13 @@ class Gibbs:
     def _draw_noise(
         self, ratings: Ratings, factors: Factors, targets: Array | None = None
     ) -> tuple[float, float]:
-        """Draw the precision of the noise; return it and the RMSE of the ratings."""
+        """Draw the precision of the noise; return it and the RMSE of the ratings.
+
+        `targets` are those of `ratings.by_user`, as in `draw_rows`; None: they are computed here.
+        """
         squares, weight = sum_squared_residuals(ratings, factors, targets), ratings.total_weight
-        # The prior of the variance is an inverse gamma distribution of shape 1/2 and scale 1/2.
+        # The prior of the noise's variance is an inverse gamma distribution of shape 1/2 and scale 1/2, for
+        # ratings in units of their standard deviation.
         precision = float(self.rng.gamma(0.5 * (1.0 + weight), 2.0 / (1.0 + squares)))
         return precision, float(np.sqrt(squares / weight))
 
@@ -121,22 +130,23 @@ def draw_rows(
     `targets` (n,) are the ratings of the side without the level and the offsets of times.
     """
     weights = precision * side.weights
-    shape = len(side.counts), other.shape[1]
-    noise, ridge = rng.standard_normal(shape), np.zeros(shape)
+    shape = len(side.counts), other.shape[1]  # of the result: `counts` has the number of ratings of each row
+    noise = rng.standard_normal(shape)
+    no_ridge = np.zeros(shape)  # the prior's precision takes the place of a ridge
     pull = prior.precision @ prior.mean
     # The kernel adds `base` to the Gram matrix and `pull` to the right-hand side of each row's regression.
     # With `noise`, it returns a draw from the posterior of the row instead of the mode.
     return kernels.solve_rows(
-        side.indptr,
-        side.other_index,
+        side.indptr,  # where the ratings of each row begin
+        side.other_index,  # the row of `other` that each rating belongs to
         weights,
         weights * targets,
-        make_features(other),
-        ridge,
+        make_features(other),  # the factors of `other`, and a one for the offset that is drawn
+        no_ridge,
         base=prior.precision,
         pull=pull,
         noise=noise,
-        other_offsets=np.ascontiguousarray(other[:, -1]),
+        other_offsets=np.ascontiguousarray(other[:, -1]),  # the kernel subtracts them from the targets
     )
 
 

@@ -1,4 +1,4 @@
-"""Points about a curve → Gaussian basis functions → the distribution of the curve, and its evidence."""
+"""Noisy points of a curve → weights of Gaussian basis functions → the curve's distribution and evidence."""
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 
 MAX_POINTS = 200
 MAX_FUNCTIONS = 20
-X_RANGE, Y_RANGE = (-10.0, 10.0), (-100.0, 100.0)  # the plane shows 0 to 1 and -2 to 2
-_MIN_POINTS = 3  # different ones: fewer do not suffice to choose two precisions
+X_RANGE, Y_RANGE = (-10.0, 10.0), (-100.0, 100.0)  # allowed; the page's plot shows 0 to 1 and -2 to 2
+# Different points: fewer do not suffice to choose the precisions of the weights and of the noise by evidence.
+_MIN_POINTS = 3
 _GRID = np.linspace(0.0, 1.0, 101)
 
 
@@ -32,14 +33,18 @@ def make_example() -> dict[str, object]:
 
 
 def compute(fields: Fields) -> dict[str, object]:
-    """Infer the weights of the functions; predict the curve; compare numbers of functions by evidence."""
+    """Infer the weights of the functions; predict the curve; compare numbers of functions by evidence.
+
+    In requests, answers and this module, `alpha` is the prior precision of the weights, and `noise` the
+    standard deviation of the noise.
+    """
     fields.refuse_unknown("points", "functions", "width", "alpha", "noise", "by_evidence", "seed")
     points = fields.read_rows("points", [X_RANGE, Y_RANGE], MAX_POINTS)
     number = fields.read_integer("functions", 1, MAX_FUNCTIONS)
     width = fields.read_number("width", 0.01, 5.0)
     alpha = fields.read_number("alpha", 1e-4, 1e4)
     noise = fields.read_number("noise", 0.01, 10.0)
-    seed = fields.read_integer("seed", 0, 1_000_000)
+    seed = fields.read_integer("seed", 0, 1_000_000)  # of the functions drawn from the posterior
     basis = _make_basis(number, width)
     features, targets = _expand(basis, points[:, 0]), points[:, 1]
     if fields.read_flag("by_evidence"):
@@ -50,6 +55,7 @@ def compute(fields: Fields) -> dict[str, object]:
             )
         posterior = infer_by_evidence(features, targets)
         assert posterior.alpha is not None
+        # The posterior has one entry for each column of targets, and here there is one column.
         alpha, noise = float(posterior.alpha[0]), float(1.0 / np.sqrt(posterior.beta[0]))
     else:
         posterior = infer_weights(features, targets, alpha, noise)
@@ -57,7 +63,8 @@ def compute(fields: Fields) -> dict[str, object]:
     grid_features = _expand(basis, _GRID)
     evidences = [_evaluate(k, width, points, alpha, noise) for k in numbers]
     return {
-        "places": _GRID,
+        "places": _GRID,  # the x of all curves
+        # The curves "mean", "low" and "high", and "functions", which are drawn with this seed.
         **describe_predictions(posterior, grid_features, seed),
         # Each function times its weight, without the first, which is constant.
         "parts": (grid_features * posterior.mean[0]).T[1:],
@@ -74,7 +81,7 @@ def compute(fields: Fields) -> dict[str, object]:
 
 
 def _make_basis(number: int, width: float) -> GaussianBasis:
-    """Return a constant, and functions whose centres have equal distances from 0 to 1."""
+    """Return a constant, and functions with centres evenly spaced from 0 to 1; a single one is at 0.5."""
     return GaussianBasis(number, width=width, include_bias=True).fit([[0.0], [1.0]])
 
 
