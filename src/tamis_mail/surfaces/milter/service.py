@@ -213,8 +213,8 @@ def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
     """Return the changes that rename the old fields of a message, so that they are not taken for our verdict.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. A field
-    whose value was too long for the session to keep is not removed. The last field of a name is removed first,
-    so that the numbers of the others do not change.
+    whose value was too long for the session to keep is not removed. The last field of a name is removed
+    first, so that the numbers of the others do not change.
     """
     needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS
     if agreed.actions & needed != needed:
