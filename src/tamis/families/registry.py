@@ -1,7 +1,8 @@
 """The families by name: this is the only list of them.
 
 A family of one column needs only a file and its lines here: then `NaiveBayes` and `Mixture` accept it, it can
-be saved, and the laws (property tests) of `tamis.testing` test it.
+be saved, and the laws (property tests) of `tamis.testing` test it. `MultivariateGaussian` has no name,
+because it is not the family of a column: models learn dependent Gaussian columns by `GaussianVectors`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,8 @@ __all__ = [
     "Poisson",
 ]
 
-# Maps a family's name to one of its members, which is also the distribution of a column without observations.
+# Maps a family's name to a simple member of it. Only `FamilyColumns` uses the member's mean, for columns
+# without observations. A fixed parameter (`size`, `shape`) is an example for an error message: users give it.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gaussian": Gaussian(0.0, 1.0),
@@ -50,7 +52,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     }
 )
 
-# Maps the kind of a column's values to its default family.
+# Maps the kind of a column's values to its default family, except for the kind "integer", whose family is the
+# parameter `integers` of the estimators.
 AUTOMATIC: Mapping[str, str] = MappingProxyType(
     {
         "bool": "bernoulli",
@@ -72,12 +75,13 @@ def find_family(family: object, where: str = "") -> Family:
     (Poisson(rate=array(0.)), 3.0)
     """
     if isinstance(family, Family) and type(family) in _NAMES:
-        if family.batch:
+        if family.batch:  # the shape of its parameters, which is () for one member
             raise ValueError(f"got {one_line(family)}{where}, a batch of {family.batch}, expected one member")
         return family
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"got {one_line(family)}{where}, expected one of {', '.join(FAMILIES)}")
     member = FAMILIES[family]
+    # A parameter that is fixed is never inferred from data, so the user has to give it.
     if isinstance(member, ConjugateFamily) and member.fixed:
         constructor = f"tamis.families.{type(member).__name__}"
         example = ", ".join(f"{name}={getattr(member, name):g}" for name in member.fixed)
@@ -99,6 +103,8 @@ def name_of(family: Family) -> str:
 
 def label_of(family: Family) -> str:
     """Return the name of a family with its fixed parameters; columns with equal labels have the same family.
+
+    This label is a text for users and a key for columns; it has nothing to do with the labels of classes.
 
     >>> label_of(Gamma(shape=3)), label_of(Poisson(1))
     ('gamma(shape=3)', 'poisson')

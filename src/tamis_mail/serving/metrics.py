@@ -17,17 +17,24 @@ class Metrics:
     """The interface of metrics; for a daemon that serves none, this class counts nothing."""
 
     def count_verdict(self, label: str, seconds: float) -> None:
-        """Count a verdict and the seconds that it took."""
+        """Count a verdict by its label, which may also be `unsure`, and the seconds that it took."""
 
     def count_fault(self, kind: str) -> None:
-        """Count a fault or failure of a kind: `store`, `protocol`, `next-hop`, `mailbox` or `message`."""
+        """Count a fault by its kind, which names what failed.
+
+        It is the `store`, the `protocol` that a client breaks, the `next-hop` to which LMTP passes mail on, a
+        `mailbox` that is watched, or one `message` in it.
+        """
 
     def close(self) -> None:
         """Stop serving the metrics."""
 
 
 class PrometheusMetrics(Metrics):
-    """Counts verdicts and faults, and serves the metrics by HTTP at an address."""
+    """Counts verdicts and faults, and serves the metrics by HTTP at an address.
+
+    The option for the address is parsed as those of other sockets are; only the form HOST:PORT is accepted.
+    """
 
     def __init__(self, address: Listener, store: Path) -> None:
         try:
@@ -36,7 +43,7 @@ class PrometheusMetrics(Metrics):
             raise ValueError(
                 'metrics need prometheus-client, which is not installed: pip install "tamis[daemons]"'
             ) from None
-        if not address.host:
+        if not address.host:  # a Unix socket or a socket of systemd, at which the package cannot serve
             raise ValueError(f"metrics cannot be served at {address}: expected HOST:PORT")
         registry = prometheus.CollectorRegistry()
         self._verdicts = prometheus.Counter(
@@ -74,6 +81,7 @@ def _stat_files(store: Path) -> list[os.stat_result]:
 
     Files that do not exist are left out.
     """
-    path = Path(find_local_path(store)) if is_address(store) else store
+    is_on_server = is_address(store)  # it then has a replica on this host
+    path = Path(find_local_path(store)) if is_on_server else store
     files = (path, path.with_name(f"{path.name}-wal"))
     return [file.stat() for file in files if file.exists()]

@@ -39,7 +39,7 @@ _TOKENS = 4  # tokens for spam, and as many against it, that are printed
 _HELD_OUT = 5  # one message in so many is held out
 _OTHER_COLUMNS = 23  # columns of a line of evidence besides the token and its bar
 
-Message = tuple[bytes, bool]  # a raw message, and whether it is spam
+LabelledMessage = tuple[bytes, bool]  # a raw message, and whether it is spam
 
 
 def configure(parser: Parser) -> None:
@@ -91,10 +91,11 @@ def run(out: TextIO, options: Namespace) -> int:
 
 
 def _serve_page(
-    out: TextIO, store: Path, training: Sequence[Message], root: str, *, opens_browser: bool
+    out: TextIO, store: Path, training: Sequence[LabelledMessage], root: str, *, opens_browser: bool
 ) -> None:
     """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
+        # The journal of the page shows the source of what was learned; the terminal has no such list.
         for label in ("spam", "ham"):
             sieve.learn_many(_select(training, label), label, source=root, processes=1)
     serve_page = import_module("tamis_mail.surfaces.web.command").serve_page
@@ -111,22 +112,25 @@ def _announce(activity: str) -> Iterator[None]:
         yield
     finally:
         if line.is_terminal:
-            line.draw("", time.monotonic())
+            line.draw("", time.monotonic())  # clears the line
 
 
-def _read_messages(root: str) -> list[Message]:
-    """Read up to _MAX_USED messages of each class below a folder, without duplicates."""
+def _read_messages(root: str) -> list[LabelledMessage]:
+    """Read up to _MAX_USED messages of each class below a folder, without duplicates.
+
+    The names of subfolders say whether they have spam or ham, as `find_labelled_folders` describes.
+    """
     rng = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}  # by whether it is spam, and by digest
-    advice = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
-    for part in open_labelled(root=root, advice=advice).parts:
-        for message, is_spam in islice(part.messages(), _MAX_READ):
+    advice_on_error = "name a folder that has both, or try tamis report --spam PATH --ham PATH"
+    for mailbox in open_labelled(root=root, advice=advice_on_error).parts:
+        for message, is_spam in islice(mailbox.messages(), _MAX_READ):
             message_digest = digest(canonical(message.raw))
             if message_digest in by_label[not is_spam]:
                 continue
             messages = by_label[is_spam]
             messages[message_digest] = message.raw
-            if len(messages) > _MAX_USED:
+            if len(messages) > _MAX_USED:  # a random one makes room, so that not only the first are used
                 del messages[rng.choice(list(messages))]
     if min(map(len, by_label.values())) < _MIN_MESSAGES:
         raise ValueError(
@@ -139,13 +143,15 @@ def _read_messages(root: str) -> list[Message]:
     return sorted(sampled, key=lambda message: message[1])
 
 
-def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+def _split_messages(
+    messages: Sequence[LabelledMessage],
+) -> tuple[list[LabelledMessage], list[LabelledMessage]]:
     """Return the messages to learn, and the messages that are held out."""
     training = [message for number, message in enumerate(messages) if number % _HELD_OUT]
     return training, [message for number, message in enumerate(messages) if not number % _HELD_OUT]
 
 
-def _select(messages: Sequence[Message], label: str) -> list[bytes]:
+def _select(messages: Sequence[LabelledMessage], label: str) -> list[bytes]:
     return [raw for raw, is_spam in messages if is_spam == (label == "spam")]
 
 
@@ -156,8 +162,8 @@ class _Demonstration:
         self,
         out: TextIO,
         sieve: Sieve,
-        training: Sequence[Message],
-        test: Sequence[Message],
+        training: Sequence[LabelledMessage],
+        test: Sequence[LabelledMessage],
         mailbox: str | None,
     ) -> None:
         self._out = out
@@ -190,6 +196,8 @@ class _Demonstration:
         return list(self._sieve.sort_many((raw for raw, _ in self._test), processes=1))
 
     def _learn(self) -> None:
+        # `printable` escapes control characters and undecodable bytes of a path; `make_displayable` also
+        # escapes what the charset of the terminal cannot show.
         mailbox = (
             make_displayable(self._out, printable(self._mailbox)) if self._mailbox else "a sample mailbox"
         )
@@ -206,21 +214,22 @@ class _Demonstration:
         self._print(f"2. Sort {len(self._test)} other messages, which were not learned:")
         self._print()
         verdict_counts = Counter(
-            (one.label, is_spam) for one, (_, is_spam) in zip(verdicts, self._test, strict=True)
+            (verdict.label, is_spam) for verdict, (_, is_spam) in zip(verdicts, self._test, strict=True)
         )
         self._print(f"{'':<14}{'spam':>6}{'ham':>6}", "   ")
         for label in ("spam", "unsure", "ham"):
             name = label if label == "unsure" else f"called {label}"
             self._print(f"{name:<14}{verdict_counts[label, True]:>6}{verdict_counts[label, False]:>6}", "   ")
+        # As in `tamis report`, a message is a miss if its more probable label is wrong, unsure or not.
         wrong = [
-            (one, raw, is_spam)
-            for one, (raw, is_spam) in zip(verdicts, self._test, strict=True)
-            if (one.log_odds > 0) != is_spam
+            (verdict, raw, is_spam)
+            for verdict, (raw, is_spam) in zip(verdicts, self._test, strict=True)
+            if (verdict.log_odds > 0) != is_spam
         ]
         self._print()
         right = format_percent(1 - len(wrong) / len(self._test))
         self._print(f"Accuracy {right}" + (". Misses:" if wrong else ", no misses."), "   ")
-        worst = sorted(wrong, key=lambda one: -abs(one[0].log_odds))
+        worst = sorted(wrong, key=lambda miss: -abs(miss[0].log_odds))
         for verdict, raw, is_spam in worst[:_MISSES]:
             self._out.write(f"     {self._format_subject(raw, self._width - 5)}\n")
             self._print(
@@ -235,33 +244,34 @@ class _Demonstration:
         return clip(make_displayable(self._out, subject_of(raw) or "(no subject)"), width, self._dots)
 
     def _explain(self, verdicts: Sequence[Verdict]) -> None:
-        spams = [
+        judged_spam = [
             (verdict, raw) for verdict, (raw, is_spam) in zip(verdicts, self._test, strict=True) if is_spam
         ]
         # A subject in ASCII is preferred, because every terminal can show it.
-        verdict, raw = max(spams, key=lambda one: (subject_of(one[1]).isascii(), one[0].log_odds))
+        verdict, raw = max(judged_spam, key=lambda pair: (subject_of(pair[1]).isascii(), pair[0].log_odds))
         self._print("3. Explain a verdict:")
         self._print()
         self._out.write(f"   {self._format_subject(raw, self._width - 3)}\n")
         words = describe_verdict(verdict.label, verdict.probability)
         self._print(f"{words} (probability of spam {verdict.probability:.4f})", "   ")
         self._print()
-        evidence = verdict.evidence
+        evidence = verdict.evidence  # the strongest first
         column_width = max(8, min(28, self._width - _OTHER_COLUMNS))
+        # Each item of evidence has one of these views, so that the totals add up to the log-odds.
         for view, title in VIEW_TITLES.items():
-            total = sum(one.contribution for one in evidence if one.view == view)
+            total = sum(item.contribution for item in evidence if item.view == view)
             self._out.write(f"   {pad(title, column_width)} {total:>+6.2f}\n")
         self._out.write(f"   {pad('log-odds of spam', column_width)} {verdict.log_odds:>+6.2f}\n")
         self._print()
-        readable = [one for one in evidence if is_readable(one)]
-        for_spam = [one for one in readable if one.contribution > 0][:_TOKENS]
-        against = [one for one in readable if one.contribution < 0][:_TOKENS]
-        longest = max((abs(one.contribution) for one in (*for_spam, *against)), default=1.0)
+        readable = [item for item in evidence if is_readable(item)]  # tokens that a person can find
+        for_spam = [item for item in readable if item.contribution > 0][:_TOKENS]
+        against = [item for item in readable if item.contribution < 0][:_TOKENS]
+        longest = max((abs(item.contribution) for item in (*for_spam, *against)), default=1.0)
         bar_width = max(0, min(12, self._width - _OTHER_COLUMNS - column_width))
-        for one in (*for_spam, *against):
-            token = pad(make_displayable(self._out, one.token), column_width, self._dots)
-            bar = self._bar * round(bar_width * abs(one.contribution) / longest)
-            line = f"   {token} {one.contribution:>+6.2f} {one.view:<8} {bar}"
+        for item in (*for_spam, *against):
+            token = pad(make_displayable(self._out, item.token), column_width, self._dots)
+            bar = self._bar * round(bar_width * abs(item.contribution) / longest)
+            line = f"   {token} {item.contribution:>+6.2f} {item.view:<8} {bar}"
             self._out.write(line.rstrip() + "\n")
         self._print()
 

@@ -27,6 +27,7 @@ from tamis_mail.surfaces.milter.trace import format_trace
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.header_fields import OLD_PREFIX, fields
 
+# What is done with spam; "mark" accepts it with the verdict in its header, as all other mail.
 ON_SPAM = ("mark", "reject", "quarantine", "discard")
 ON_FAULT = ("accept", "tempfail")
 
@@ -47,17 +48,20 @@ class Policy:
     on_spam: str = "mark"  # one of ON_SPAM
     on_fault: str = "accept"  # one of ON_FAULT
     shows_evidence: bool = True
-    may_remove_fields: bool = True  # whether old fields are renamed
+    may_remove_fields: bool = True  # needed to rename old fields: each is removed, and added under a new name
     judges_authenticated: bool = False  # whether mail of clients that logged in is judged
 
     @property
     def needs_evidence(self) -> bool:
-        """Whether the fields name the evidence, which takes much longer to find than the verdict."""
+        """Whether the fields name the evidence, which takes much longer to find than the verdict.
+
+        The only field of bogofilter's dialect, X-Bogosity, has no room for evidence.
+        """
         return self.shows_evidence and self.dialect != "bogofilter"
 
     @property
     def actions(self) -> Action:
-        """The actions that the filter asks a mail server to allow."""
+        """The changes that the filter asks a mail server to allow; the protocol calls them actions."""
         actions = Action.ADD_HEADERS
         if self.may_remove_fields:
             actions |= Action.CHANGE_HEADERS
@@ -68,12 +72,12 @@ class Policy:
 class MilterService:
     """Handles connections of mail servers."""
 
-    filtering: Filtering
+    filtering: Filtering  # judges messages in its own threads
     log: Log
     metrics: Metrics
     _: KW_ONLY
     limits: Limits
-    version: str
+    version: str  # of tamis, for the fields of the verdict
     policy: Policy
     # Returns the user of a recipient's address, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda name: ""
@@ -84,11 +88,15 @@ class MilterService:
         session = Session(self.limits.size, self.policy.actions, self._is_exempt)
         try:
             while not session.is_ended and (data := await self._read(reader)):
-                for item in session.feed(data):
-                    answer = item if isinstance(item, bytes) else await self.decide(item, session.agreed)
+                for answer_or_message in session.feed(data):
+                    if isinstance(answer_or_message, bytes):
+                        answer = answer_or_message
+                    else:
+                        answer = await self.decide(answer_or_message, session.agreed)
                     writer.write(answer)
                 await writer.drain()
         except ProtocolError as error:
+            # No message is refused: this is the event's name in the log for a connection that is closed.
             self.log.write("refused", reason=str(error))
             self.metrics.count_fault("protocol")
 
@@ -100,10 +108,14 @@ class MilterService:
             raise ProtocolError("the mail server has sent nothing for too long") from None
 
     def _is_exempt(self, envelope: Envelope) -> bool:
+        """Whether a message is accepted unjudged, because its client logged in: `auth_type` says how."""
         return bool(envelope.auth_type) and not self.policy.judges_authenticated
 
     async def decide(self, message: Message, agreed: Negotiation) -> bytes:
-        """Return the changes of a message and the decision, as packets."""
+        """Return the changes of a message and the decision, as packets.
+
+        `agreed` is the result of the negotiation: what the mail server and the filter both can do.
+        """
         try:
             return await self._judge(message, agreed)
         except Exception as error:  # noqa: BLE001 (no error may stop mail)
@@ -113,11 +125,13 @@ class MilterService:
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
         """Judge a message, log the verdict, and return the changes and the decision, as packets."""
         queue_id = _clean_queue_id(message.envelope.queue_id)
+        # The session keeps only the first old fields, and no long values: the others keep their names.
         if (n_left := message.n_old_fields - len(_list_renamable(message))) > 0:
             self.log.write("old-fields-left", queue=queue_id, count=n_left)
         if message.raw is None:
             self.log.write("too-large", queue=queue_id, bytes=message.size)
             return rename_old_fields(message, agreed) + codec.ACCEPT
+        # The server does not send the Received field that it adds itself, so one like it is put on top.
         raw = format_trace(message.envelope, time.time()) + message.raw
         try:
             async with asyncio.timeout(self.verdict_seconds):
@@ -127,40 +141,42 @@ class MilterService:
         except TimeoutError:
             judged = Fault(f"there was no verdict within {self.verdict_seconds:g} s")
         if isinstance(judged, Fault):
-            return self._decide_without_verdict(message, agreed, judged.sentence)
+            return self._decide_without_verdict(message, agreed, reason=judged.sentence)
         label = judged.verdict.label
-        action = self._choose_action(label, agreed)
+        treatment = self._choose_treatment(label, agreed)
         self.metrics.count_verdict(label, judged.seconds)
         self.log.write(
             "verdict",
             queue=queue_id,
             label=label,
-            action=action,
+            action=treatment,
             probability=round(judged.verdict.probability, 6),
             bytes=message.size,
             seconds=round(judged.seconds, 4),
         )
-        if action == "reject":
+        if treatment == "reject":
             return codec.encode_rejection(_REJECTION)
-        if action == "discard":
+        if treatment == "discard":
             return codec.DISCARD
         changes = rename_old_fields(message, agreed) + self._add_verdict(judged, agreed)
-        if action == "quarantine":
+        if treatment == "quarantine":
             changes += codec.encode_quarantine(_QUARANTINE)
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
+        """Log why there is no verdict, always as a fault of the store, and decide as `on_fault` says."""
         self.log.write("store-fault", queue=_clean_queue_id(message.envelope.queue_id), reason=reason)
         self.metrics.count_fault("store")
         if self.policy.on_fault == "tempfail":
             return codec.TEMPORARY_FAILURE
         return rename_old_fields(message, agreed) + codec.ACCEPT
 
-    def _choose_action(self, label: str, agreed: Negotiation) -> str:
-        action = self.policy.on_spam if label == "spam" else "mark"
-        if action == "quarantine" and not agreed.actions & Action.QUARANTINE:
+    def _choose_treatment(self, label: str, agreed: Negotiation) -> str:
+        """Return the one of ON_SPAM that applies to a message with this label."""
+        treatment = self.policy.on_spam if label == "spam" else "mark"
+        if treatment == "quarantine" and not agreed.actions & Action.QUARANTINE:
             return "mark"  # the server does not offer a quarantine
-        return action
+        return treatment
 
     def _add_verdict(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
         """Return the changes that add the verdict's fields as one block at the top, as `tamis sort -p` does.
@@ -170,19 +186,25 @@ class MilterService:
         if not agreed.actions & Action.ADD_HEADERS:
             return b""
         verdict = judged.verdict
+        if not self.policy.needs_evidence:
+            verdict = Verdict(verdict.judgement, lambda: ())  # without evidence, so that `fields` names none
         lines = fields(
-            verdict if self.policy.needs_evidence else Verdict(verdict.judgement, lambda: ()),
+            verdict,
             dialect=self.policy.dialect,
-            required=judged.required,
+            required=judged.required,  # the probability from which on mail is spam
             version=self.version,
         )
+        # With LEADING_SPACE, the server adds no space after the colon, so the value has to begin with one.
         pairs = _join_lines(lines, keeps_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
         if agreed.version < _VERSION_WITH_INSERTING:
             return b"".join(codec.encode_add_header(name, value) for name, value in pairs)
         return b"".join(codec.encode_insert_header(0, name, value) for name, value in reversed(pairs))
 
     def _find_user(self, envelope: Envelope) -> str:
-        """Return the user whose store judges the message: the recipient, or "" if there are several."""
+        """Return the user whose store judges the message: the recipient, or "" if there are several.
+
+        The session leaves `recipient` empty if a message has several.
+        """
         address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
         return self.user_of(address.decode("utf-8", "replace").lower())
 
@@ -191,8 +213,8 @@ def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
     """Return the changes that rename the old fields of a message, so that they are not taken for our verdict.
 
     A milter cannot rename: a field is removed, and added to the end of the header under its new name. A field
-    whose value was not kept is not removed. The last field of a name is removed first, so that the numbers
-    of the others do not change.
+    whose value was too long for the session to keep is not removed. The last field of a name is removed
+    first, so that the numbers of the others do not change.
     """
     needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS
     if agreed.actions & needed != needed:
