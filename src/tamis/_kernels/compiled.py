@@ -1,5 +1,7 @@
 """The kernels of `reference.py` in the compiled core: same functions, same bits, as `tests/kernels` checks.
 
+What a kernel computes, and the shapes of its arguments, is written there. Words are signed digits of 32 bits,
+in int64; a settled number has words from −HALF to HALF − 1.
 Large inputs are split into chunks of rows, which threads process in parallel; small ones take one call.
 """
 

@@ -152,6 +152,11 @@ class Tally(Sums):
         }
 
     def _align(self, other: Self) -> tuple[Self, dict[str, Place]]:
+        """Extend this statistic to the labels and terms of both; return it, and where to add the other's sums.
+
+        A `Place` is the index, in the extended array of a sum, at which the other's is added, and the array's
+        shape.
+        """
         left, places = super(Tally, self)._align(other)
         if (left.terms is None) != (other.terms is None):
             raise ValueError("cannot combine a Tally of named terms with one of numbered terms")
@@ -166,7 +171,7 @@ class Tally(Sums):
         return left, {**places, "total": Place(mesh, (*shape[:-1], len(terms)))}
 
     def drop_zeros(self) -> Self:
-        """Drop labels and terms whose sums are all zero."""
+        """Drop labels and terms whose sums are all zero, as if their rows had never been observed."""
         return self.with_sums(self.parts())
 
     def with_sums(self, parts: dict[str, Exact]) -> Self:

@@ -113,6 +113,8 @@ class SpamdService:
         is_spam = verdict.label == "spam"
         body: bytes | None = None
         if request.method == "SYMBOLS":
+            # SpamAssassin lists the rules that matched, its "tests"; here they say what decided the label.
+            # Before version 1.3 of the protocol, the list ended a line.
             names = ",".join(tests_of(verdict)) + ("\r\n" if request.version < (1, 3) else "")
             body = names.encode("ascii", "replace")
         elif request.method in ("REPORT", "REPORT_IFSPAM"):
@@ -136,7 +138,11 @@ class SpamdService:
         return marked[: len(marked) - length_of_body]
 
     async def _learn(self, request: Request, user: str) -> bytes:
-        """Learn a message (`Set: local` with `Message-class`) or forget it (`Remove: local`)."""
+        """Learn a message (`Set: local` with `Message-class`) or forget it (`Remove: local`).
+
+        Clients name "local", the filter that is asked, or "remote", networks that collect spam, which this
+        daemon does not serve; or both, separated by a comma.
+        """
         if not self.may_learn:
             raise ProtocolError(UNAVAILABLE, "learning is switched off by --no-learn")
         destinations = {name: request.fields.get(name, "").lower() for name in ("set", "remove")}
