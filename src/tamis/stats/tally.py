@@ -152,7 +152,7 @@ class Tally(Sums):
         }
 
     def _align(self, other: Self) -> tuple[Self, dict[str, Place]]:
-        """Extend this statistic to the labels and terms of both; return it, and where to add the other's sums.
+        """Extend this statistic to the labels and terms of both; return it and where to add the other's sums.
 
         A `Place` is the index, in the extended array of a sum, at which the other's is added, and the array's
         shape.
