@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
-from threading import Lock
+from threading import RLock
 
 from tamis.compiled import core
 from tamis_mail.tokens import VERSION
@@ -79,9 +79,11 @@ class Executor:
         """`token_version` returns the version of the tokens that jobs read."""
         self._token_version = token_version
         self._pool: Pool | Threads | None = None
-        self._lock = Lock()  # several threads may use this object at the same time
+        # Several threads may use this object at the same time. The lock is reentrant, because the garbage
+        # collector may end an abandoned call of `_run_in_pool` in a thread that holds it.
+        self._lock = RLock()
         self._n_runs = 0  # calls of `_run_in_pool` that are not finished
-        self._size = 0  # the number of workers, after the first were started
+        self._size = 0  # the number of workers: 0 before the first are started
         self._is_closed = False
 
     def prepare(
@@ -153,9 +155,8 @@ class Executor:
         Memory that a thread has freed serves other threads only after the thread has ended.
         """
         with self._lock:
-            if self._pool is not None and self._n_runs == 0:
-                self._pool.close()
-                self._pool = None
+            if self._n_runs == 0:
+                self._stop_workers(at_once=False)
 
     def close(self, *, at_once: bool = False) -> None:
         """Stop the workers, after the jobs that they are running; with `at_once`, processes are killed.
@@ -163,6 +164,9 @@ class Executor:
         Jobs that have not begun are dropped, except by threads without `at_once`, which run them first.
         """
         self._is_closed = True
+        self._stop_workers(at_once=at_once)
+
+    def _stop_workers(self, *, at_once: bool) -> None:
         if self._pool is not None:
             self._pool.close(at_once=at_once)
             self._pool = None

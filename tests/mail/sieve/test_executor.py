@@ -163,6 +163,21 @@ def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> 
 
 
 @needs_core
+def test_results_that_are_abandoned_can_end_in_a_thread_that_holds_the_lock() -> None:
+    program = """
+from tamis_mail.sieve.executor import Executor
+executor = Executor()
+_, work = executor.prepare([b"x"] * 200, 2)
+results = work("digest_messages", (([b"Subject: a\\n\\n"], 2) for _ in range(9)))
+next(results)
+with executor._lock:
+    del results  # as the garbage collector would, while workers are started
+executor.close()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+@needs_core
 def test_threads_that_are_released_end_and_the_next_job_starts_others(threads: Executor) -> None:
     _, work = threads.prepare([b"x"] * 200, 3)
     members = _members(threads)
