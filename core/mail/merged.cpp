@@ -10,8 +10,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,22 +31,24 @@ class FeatureBlock {
  public:
   explicit FeatureBlock(std::size_t size) : size_(size), memory_(static_cast<char*>(allocate_large(size)), &std::free) {}
 
-  // Returns a block of this thread with so many free bytes.
-  static std::shared_ptr<FeatureBlock> find(std::size_t bytes) {
+  // Takes so many bytes, a multiple of eight, of a block of this thread. Returns the block and the bytes.
+  static std::pair<std::shared_ptr<FeatureBlock>, char*> take(std::size_t bytes) {
     constexpr std::size_t kSize = 4 * kLargePage;
-    thread_local std::shared_ptr<FeatureBlock> block;
-    if (block != nullptr && block.use_count() == 1) {  // No part is in it any more, and only this thread could add one.
+    thread_local std::shared_ptr<FeatureBlock> last;
+    if (last != nullptr && last.use_count() == 1) {  // No part is in it any more, and only this thread could add one.
       std::atomic_thread_fence(std::memory_order_acquire);
-      block->used_ = 0;
+      last->used_ = 0;
     }
-    if (bytes > kSize) return std::make_shared<FeatureBlock>(bytes);
-    if (block == nullptr || block->size_ - block->used_ < bytes) block = std::make_shared<FeatureBlock>(kSize);
-    return block;
+    std::shared_ptr<FeatureBlock> block = last;
+    if (bytes > kSize) {
+      block = std::make_shared<FeatureBlock>(bytes);
+    } else if (last == nullptr || last->size_ - last->used_ < bytes) {
+      block = last = std::make_shared<FeatureBlock>(kSize);
+    }
+    char* const begin = block->memory_.get() + block->used_;
+    block->used_ += bytes;
+    return {std::move(block), begin};
   }
-
-  char* free_bytes() const { return memory_.get() + used_; }
-  // Keeps the first of the free bytes, a multiple of eight.
-  void keep(std::size_t bytes) { used_ += bytes; }
 
  private:
   std::size_t size_, used_ = 0;
@@ -82,13 +84,12 @@ class MergedFeatures {
       require(size >> 32 == 0, "expected fewer than 2**32 features");
       starts[message + 1] = static_cast<std::uint32_t>(size);
     }
-    // There are at most as many keys as features. Counts are moved to the end of the keys when their number is known.
-    const std::size_t even_size = size + size % 2;
-    block_ = FeatureBlock::find(even_size * (2 * sizeof(std::uint32_t) + sizeof(std::uint64_t)));
-    char* const memory = block_->free_bytes();
-    std::uint32_t* const index_of = reinterpret_cast<std::uint32_t*>(memory);
-    std::uint64_t* const key_of = reinterpret_cast<std::uint64_t*>(memory + even_size * sizeof(std::uint32_t));
-    std::uint32_t* const count_of = reinterpret_cast<std::uint32_t*>(key_of + even_size);
+    char* index_bytes = nullptr;
+    std::tie(index_block_, index_bytes) = FeatureBlock::take((size + size % 2) * sizeof(std::uint32_t));
+    std::uint32_t* const index_of = reinterpret_cast<std::uint32_t*>(index_bytes);
+    // There are at most as many keys as features. They get memory of their own size when their number is known.
+    LargeVector<std::uint64_t> key_of(size);
+    LargeVector<std::uint32_t> count_of(size);
     std::vector<std::uint32_t> next(starts.begin(), starts.end());  // The place of the next index of each message.
     std::size_t n_keys = 0;
     std::uint64_t last = ~std::uint64_t{0};  // No key.
@@ -102,13 +103,16 @@ class MergedFeatures {
       count_of[n_keys - 1] = count;
       index_of[next[message]++] = static_cast<std::uint32_t>(n_keys - 1);
     });
-    std::uint32_t* const moved = reinterpret_cast<std::uint32_t*>(key_of + n_keys);
-    if (n_keys > 0) std::memmove(moved, count_of, n_keys * sizeof(std::uint32_t));
-    keys = {key_of, n_keys};
-    counts = {moved, n_keys};
+    char* key_bytes = nullptr;
+    std::tie(key_block_, key_bytes) =
+        FeatureBlock::take(n_keys * sizeof(std::uint64_t) + (n_keys + n_keys % 2) * sizeof(std::uint32_t));
+    std::uint64_t* const kept_keys = reinterpret_cast<std::uint64_t*>(key_bytes);
+    std::uint32_t* const kept_counts = reinterpret_cast<std::uint32_t*>(kept_keys + n_keys);
+    std::copy_n(key_of.begin(), n_keys, kept_keys);
+    std::copy_n(count_of.begin(), n_keys, kept_counts);
+    keys = {kept_keys, n_keys};
+    counts = {kept_counts, n_keys};
     indices = {index_of, size};
-    block_->keep(even_size * sizeof(std::uint32_t) + n_keys * sizeof(std::uint64_t) +
-                 (n_keys + n_keys % 2) * sizeof(std::uint32_t));
   }
 
   std::size_t size() const { return starts.size() - 1; }
@@ -144,11 +148,12 @@ class MergedFeatures {
   std::vector<std::uint32_t> starts;
 
  private:
-  std::shared_ptr<FeatureBlock> block_;
+  std::shared_ptr<FeatureBlock> index_block_, key_block_;
 };
 
 using Change = std::vector<std::pair<std::size_t, std::int64_t>>;  // Columns of labels, and the weight of a message in each.
 
+constexpr std::size_t kLargestRoom = std::size_t{1} << 22;  // Numbers for which a range has room without knowing its size.
 constexpr std::size_t kMostLabels = 1'000'000;  // So that the number of counts does not overflow.
 
 // The counts of all features of some parts. Keys are divided into ranges, which several threads can sum at the same time.
@@ -179,14 +184,19 @@ class FeatureSum {
       next.push_back(static_cast<std::size_t>(begin - keys.begin()));
       lists.push_back({keys.data() + (begin - keys.begin()), keys.data() + (end - keys.begin())});
     }
-    std::size_t longest = 0;
-    for (const KeyRange& list : lists) longest = std::max(longest, static_cast<std::size_t>(list.end - list.begin));
+    std::size_t longest = 0, total = 0;
+    for (const KeyRange& list : lists) {
+      const auto length = static_cast<std::size_t>(list.end - list.begin);
+      longest = std::max(longest, length);
+      total += length;
+    }
     std::size_t size = 0;  // Of the keys that were summed.
     const auto resize = [&range, this](std::size_t rows) {
       range.keys.resize(rows);
       range.counts.resize(rows * labels_);
     };
-    resize(4 * longest);  // A guess: memory that is not used is never touched.
+    // Room for all keys, as if no two parts shared one, unless that is much: memory that is not used is never touched.
+    resize(std::min(total, std::max(4 * longest, kLargestRoom / (labels_ + 1))));
     std::uint64_t last = ~std::uint64_t{0};  // No key.
     merge_ascending(std::move(lists), [&](std::uint64_t key, std::size_t number_of_part) {
       if (key != last) {
@@ -236,8 +246,8 @@ class FeatureSum {
         part.rows[static_cast<std::size_t>(place)] += static_cast<std::uint32_t>(row);
       }
     }
-    range.keys = {};  // To free their memory, which is large.
-    range.counts = {};
+    LargeVector<std::uint64_t>().swap(range.keys);  // To free their memory, which is large; `= {}` would keep it.
+    LargeVector<std::int64_t>().swap(range.counts);
   }
 
   // The number of features of each of these messages; a message is a place in a part.

@@ -216,7 +216,7 @@ nb::list MessageReader::read_features(const nb::list& messages) const {
       continue;
     }
     answers.append(nb::make_tuple(pack_features(features.keys), to_date(features)));
-    features.keys = {};
+    std::vector<std::uint64_t>().swap(features.keys);  // To free its memory.
   }
   return answers;
 }
