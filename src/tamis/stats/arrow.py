@@ -77,7 +77,7 @@ _SCALARS: dict[type, Any] = {  # the order matters, because a bool is an int and
     datetime: pa.timestamp("us"),
     date: pa.date32(),
 }
-_PRIMES = (  # odd multipliers of the hash: the primes of xxHash
+_PRIMES = (  # odd multipliers of the hash: large primes, those of the hash function xxHash
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
     0x165667B19E3779F9,

@@ -46,7 +46,7 @@ def _multiply_piece(
 
 
 def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, block: int) -> Floats:
-    """Return Σ (x − centre)(x − centre)ᵀ of each block of rows: packed upper triangles (blocks, d(d+1)/2)."""
+    """Return Σ (x − centre)(x − centre)ᵀ of each block of rows: upper triangles by row (blocks, d(d+1)/2)."""
     d = len(centre)
     upper = np.triu_indices(d)
     blocks = [
