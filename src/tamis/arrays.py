@@ -1,6 +1,7 @@
 """Convert data of any library to float64 arrays, with the names of columns for error messages.
 
-Data frames and series are read through narwhals, and NumPy arrays are made of everything else.
+Data frames and series are read through narwhals, a library that reads frames of pandas, Polars and others in
+one way; NumPy arrays are made of everything else.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -96,7 +97,8 @@ def wrap_frame(data: Any) -> Any:
 def read_arrow_columns(data: Any) -> dict[str, Array] | None:
     """Return the columns of an Arrow table by name, without a copy.
 
-    None unless each column is one chunk of float64 without nulls; NaN is allowed.
+    None unless each column is one chunk of float64 without nulls (Arrow may store a column in several arrays,
+    called chunks); NaN is allowed.
     """
     if type(data).__module__.partition(".")[0] != "pyarrow" or type(data).__name__ != "Table":
         return None
@@ -179,7 +181,7 @@ def _read_frame(frame: Any, target: bool = False) -> Matrix:
 
 
 def to_numpy(data: object) -> NDArray[Any]:
-    """Convert to a NumPy array; arrays on a GPU are copied to the host."""
+    """Convert to a NumPy array; arrays on a GPU are copied to main memory."""
     if hasattr(data, "toarray"):
         raise TypeError(
             f"got a sparse {type(data).__name__}, expected a dense array: "
@@ -188,7 +190,7 @@ def to_numpy(data: object) -> NDArray[Any]:
     if isinstance(data, np.ndarray):
         fill = getattr(data.astype(np.float64), "filled", None) if hasattr(data, "mask") else None
         return np.asarray(data if fill is None else fill(np.nan))  # masked values become NaN
-    if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):  # an array of CuPy
+    if hasattr(data, "get") and hasattr(data, "__cuda_array_interface__"):  # CuPy: NumPy on a GPU
         return np.asarray(data.get())
     if hasattr(data, "detach") and hasattr(data, "cpu"):  # a tensor of PyTorch
         return np.asarray(data.detach().cpu())
@@ -387,7 +389,7 @@ def _list_labels(labels: Any) -> list[Any] | NDArray[Any]:
         if not hasattr(labels, "columns"):
             if hasattr(labels, "to_list"):
                 return list(labels.to_list())
-            if hasattr(labels, "tolist"):  # an extension array of pandas, whose integers may be missing
+            if hasattr(labels, "tolist"):  # one of pandas' own arrays, whose integers may be missing
                 return list(labels.tolist())
     if isinstance(labels, np.ma.MaskedArray):
         return list(labels.tolist())  # None where the mask is set

@@ -208,8 +208,9 @@ def _minimise(
 ) -> float:
     """Find the minimum of a convex function between two positive numbers, by Newton's method and bisection.
 
-    `compute_derivatives` returns the first and the second derivative at a point. If a step of Newton's method
-    leaves the bracket, or is more than half as long as the step before it, the bracket is halved instead.
+    `compute_derivatives` returns the first and the second derivative at a point. The bracket is the interval
+    from `least` to `most`, which shrinks around the minimum. If a step of Newton's method leaves the bracket,
+    or is more than half as long as the step before it, the bracket is halved instead.
     Lengths are differences of logarithms. The steps or the bracket shrink to zero, so the loop ends.
     """
     x, last_length = 1.0, np.inf

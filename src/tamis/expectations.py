@@ -46,7 +46,7 @@ class Expectation:
 
         By the central limit theorem, the probability is exact as the number of draws goes to infinity.
         """
-        half_width = -special.ndtri(tail_of(coverage)) * self.error
+        half_width = -special.ndtri(tail_of(coverage)) * self.error  # ndtri: quantiles of N(0, 1)
         return self.value - half_width, self.value + half_width
 
 

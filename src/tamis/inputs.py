@@ -24,7 +24,7 @@ _DISCRETE_TYPES = (int, str, bool)  # types whose values are never missing, and 
 
 def list_named_rows(data: object) -> list[Mapping[Any, Any]] | None:
     """Return a list of mappings from column names to values; None if the data is no such list or mapping."""
-    if isinstance(data, Mapping):  # SciPy's DOK matrices are mappings, too
+    if isinstance(data, Mapping):  # so are SciPy's sparse matrices in DOK format
         return None if hasattr(data, "tocsr") else [data]
     if isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data):
         return list(data)

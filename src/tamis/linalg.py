@@ -189,6 +189,7 @@ def spectrum(gram: Array) -> tuple[Array, Array]:
     factor, order, rank, _ = lapack.dpstrf(scaled, tol=_ROUNDING, lower=1)
     tall = np.empty((len(scaled), rank))
     tall[np.asarray(order, dtype=np.int64) - 1] = np.tril(factor)[:, :rank]
+    # joba=2, LAPACK's 'F', is for rows of different scales.
     singular_values, left, _, sizes, _, _ = lapack.dgejsv(scale[:, None] * tall, joba=2)
     vectors = np.zeros((len(gram), rank))
     vectors[varies] = left[:, :rank]

@@ -39,7 +39,7 @@ def check_nonnegative(name: str, value: object) -> float:
 
 
 def check_decay_factor(factor: object) -> float:
-    """Return the factor of `decay` as a float; raise unless it is above 0 and at most 1."""
+    """Return the factor by which `decay` scales a statistic; raise unless it is above 0 and at most 1."""
     if not isinstance(factor, Real) or not 0.0 < float(factor) <= 1.0:
         raise ValueError(f"got factor={factor!r}, expected a number above 0 and at most 1, such as 0.99")
     return float(factor)

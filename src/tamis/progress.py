@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 StepReport = Callable[[float | None], None]  # called after each step with its objective, or None
 
 _INTERVAL = 0.1  # seconds: the least time between two drawings
+_ERASE_LINE = "\r\x1b[K"  # in a terminal: go to the start of the line, and erase it
 _WIDTH = 28  # characters of the bar, without the text
 
 
@@ -35,7 +36,7 @@ class Line:
         """Show the text until the next drawing."""
         self._last_drawn = now
         if self.is_terminal:
-            self._stream.write(f"\r\x1b[K{text[: max(1, _get_terminal_width() - 1)]}")
+            self._stream.write(f"{_ERASE_LINE}{text[: max(1, _get_terminal_width() - 1)]}")
             self._stream.flush()
         else:
             self._show(text)
@@ -43,7 +44,7 @@ class Line:
     def end(self, text: str) -> None:
         """Show the final text, and end the line."""
         if self.is_terminal:
-            self._stream.write(f"\r\x1b[K{text}\n")
+            self._stream.write(f"{_ERASE_LINE}{text}\n")
         elif not self._show(text):
             self._stream.write(f"{text}\n")
         self._stream.flush()
@@ -104,6 +105,6 @@ def _get_terminal_width() -> int:
 
 def _make_notebook_cell() -> Any:
     """Return a cell of output that can be changed; None outside of a notebook."""
-    if "ipykernel" not in sys.modules:
+    if "ipykernel" not in sys.modules:  # the module by which Jupyter runs cells
         return None
     return importlib.import_module("IPython.display").display({"text/plain": ""}, raw=True, display_id=True)

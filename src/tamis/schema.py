@@ -27,7 +27,7 @@ class Schema:
     kinds: tuple[ColumnKind, ...] | ColumnKind  # the kind of each column, or one kind for all columns
     names: tuple[object, ...] | None = None
     library: str | None = None  # the library of the data frame; results are frames of the same library
-    remarks: tuple[tuple[int, str], ...] = ()  # of `find_poor_categories`, about the rows just read
+    remarks: tuple[tuple[int, str], ...] = ()  # (column, message) from `find_poor_categories`
 
     def kind(self, column: int) -> ColumnKind:
         """Return the kind of the column's values; "unknown" until the first value was read."""

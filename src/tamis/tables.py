@@ -343,7 +343,8 @@ def _refuse_repeated_names(data: Any) -> None:
 def _refuse_invalid_indices(matrix: Any) -> None:
     """Raise if the indices of a sparse matrix are outside its shape, which SciPy does not always check.
 
-    Matrices in formats other than COO, CSR, CSC and BSR are checked after they were converted to CSR.
+    Matrices in formats other than COO (each entry with its row and column), CSR (compressed by row), CSC (by
+    column) and BSR (by row of blocks) are checked after they were converted to CSR.
     """
     rows, columns = matrix.shape
     if matrix.format == "coo":

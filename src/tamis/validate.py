@@ -161,7 +161,7 @@ def leave_one_out(model: Generative, data: LabelledRows, statistic: Joint | None
     statistic_of_all = model.observe(data) if statistic is None else statistic
     keys = model.keys(statistic_of_all)
     labels = Labels(keys, _find_classes(keys, data))
-    counts: Any = statistic_of_all[CLASSES]
+    counts: Any = statistic_of_all[CLASSES]  # the weight of each class
     joint = leaving_one_out.log_priors_without_row(model, counts, labels, data.weight())
     for name, block in model.blocks.items():
         joint += leaving_one_out.score_without_row(
@@ -245,7 +245,7 @@ def check(
     if draws < 1:
         raise ValueError(f"got draws={draws}, expected at least 1")
     posterior = model.infer(statistic)
-    counts: Any = statistic[CLASSES]
+    counts: Any = statistic[CLASSES]  # the weight of each class
     sizes = np.rint(counts.total.value).astype(np.int64)
     group = np.repeat(posterior.keys.find(counts.terms), sizes)
     replicated = np.empty(draws)

@@ -37,8 +37,9 @@ else:
 def span(values: Floats) -> tuple[Words, int, int]:
     """Exponents of the largest and of the smallest nonzero magnitude in each column of (n, m) values (2, m).
 
-    Return also the largest exponent of all columns, at least 0, and the index of the first column with a
-    value that is not finite, or -1.
+    As of `np.frexp`, a magnitude is below 2**exponent, and at least half of that. Return also the largest
+    exponent of all columns, at least 0, and the index of the first column with a value that is not finite,
+    or -1.
     """
     return _kernels.span(values)
 
@@ -105,7 +106,7 @@ def deposit_columns(
 def add_row(
     words: Words, low: int, start: int, values: Floats, weight: float, power: int
 ) -> tuple[Words, int]:
-    """Add weight * values**power (d,) to d cells of settled sums (length, cells), from `start` on.
+    """Add weight * values**power (d,) to d cells of settled sums (length, cells), from cell `start` on.
 
     The power is 0, 1 or 2; a value that is NaN adds nothing. See the reference for the limits of squares.
     """

@@ -1,7 +1,8 @@
 """The kernels of `reference.py` in the compiled core: same functions, same bits, as `tests/kernels` checks.
 
-What a kernel computes, and the shapes of its arguments, is written there. Words are signed digits of 32 bits,
-in int64; a settled number has words from −HALF to HALF − 1.
+What a kernel computes, and the shapes of its arguments, is written there. Words are digits of 32 bits, in
+int64; those of a settled number are from 0 to 2**32 − 1, and the last, which is signed, is from −HALF to
+HALF − 1.
 Large inputs are split into chunks of rows, which threads process in parallel; small ones take one call.
 """
 
@@ -51,11 +52,12 @@ __all__ = [
     "two_product",
 ]
 
-# Called as add(start, stop, words, separate, shared, low) to add rows start … stop − 1 of an order to `words`
-# (1 or more, cells). Rows of the group `shared`, to which another thread adds at the same time, are added to
-# `separate` (as many words, columns) instead. `low` belongs to the words, or is None to add integers to a
-# single word. Returns the bitwise or of the magnitudes of all values (2**62 stands for a value that is not an
-# integer), the bitwise or of the magnitudes of all weights, and the sum of the magnitudes of their products.
+# Called as add(start, stop, words, separate, shared, low) to add rows order[start] … order[stop − 1], or rows
+# start … stop − 1 if the order is empty, to `words` (1 or more, cells). Rows of the group `shared`, to which
+# another thread adds at the same time, are added to `separate` (as many words, columns) instead. `low`
+# belongs to the words, or is None to add integers to a single word. Returns the bitwise or of the magnitudes
+# of all values (2**62 stands for a value that is not an integer), the bitwise or of the magnitudes of all
+# weights, and the sum of the magnitudes of their products.
 Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int, int, int]]
 
 MIN_VALUES_PER_CELL = 8  # with fewer, adding up the words of the chunks takes the time that threads save

@@ -122,7 +122,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         ranges.refuse_overflow(table.describe)
         functions = self.define_functions(values, ranges)
         if fresh:
-            validate_data(self, X, reset=True, skip_check_array=True)
+            validate_data(self, X, reset=True, skip_check_array=True)  # sets the number and names of columns
         self._state = BasisState(ranges, functions)
         return self
 
@@ -134,7 +134,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if known != names and len(known) == len(names) and set(known) == set(names):
             table = table.select([names.index(name) for name in known])
             return table, table.numbers()
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validate_data(self, X, reset=False, skip_check_array=True)  # raises if these differ
         return table, values
 
     def _require_state(self) -> BasisState:

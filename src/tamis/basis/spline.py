@@ -109,6 +109,6 @@ def _evaluate(functions: Functions, knots: Array, x: Array) -> Array:
     splines = np.asarray(curves(inside))
     outside = np.flatnonzero(inside != x)
     if functions["extrapolation"] == "linear" and len(outside):
-        slopes = curves(inside[outside], nu=1)
+        slopes = curves(inside[outside], nu=1)  # the first derivative
         splines[outside] += (x[outside] - inside[outside])[:, None] * slopes
     return splines

@@ -22,7 +22,7 @@ _MOST_TRIALS = 2.0**63  # for draws, numbers of trials must be below: NumPy draw
 class Distribution(Batched, ABC):
     """The distribution of a new observation, with the parameters integrated out; one, or a batch.
 
-    In shapes, `batch` is the property of `Batched`, () for one distribution, and `event` the shape of one
+    In shapes, `batch` is the shape of the batch, () for one distribution, and `event` the shape of one
     observation: () for a number, (d,) for a vector.
     """
 

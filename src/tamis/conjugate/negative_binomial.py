@@ -43,7 +43,7 @@ class NegativeBinomial(Counting):
     def log_density(self, x: ArrayLike) -> Array:
         inside, k = mask_counts(x)
         a, b = self.shape, self.rate
-        step = (a - k * b) / (1.0 + b)
+        step = (a - k * b) / (1.0 + b)  # a − (a + k) b / (1 + b)
         loss = deviance(a, (a + k) * (b / (1.0 + b)), step) + deviance(k, (a + k) / (1.0 + b), -step)
         mass = remainder(a + k) - remainder(a) - factorial_remainder(k) - loss
         return np.where(inside, mass, -np.inf)

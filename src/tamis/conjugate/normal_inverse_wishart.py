@@ -258,7 +258,7 @@ class NormalInverseWishart(Prior):
         return MeanCovariance(self.location + normal / np.sqrt(self.strength)[..., None], covariance)
 
     def kl(self, other: Self) -> Array:
-        d, x, y = self.dimension, 0.5 * self.freedom, 0.5 * other.freedom
+        d, half, other_half = self.dimension, 0.5 * self.freedom, 0.5 * other.freedom
         shift = self.freedom * other.strength * self.factor.quadratic(self.location - other.location)
         means = (
             d * deviance(self.strength, other.strength, self.strength - other.strength) / self.strength
@@ -266,13 +266,14 @@ class NormalInverseWishart(Prior):
         )
         # The divergence of the Wishart distributions is that of the scales for equal freedoms, plus that of
         # the freedoms.
-        step = (x / y)[..., None, None] * other.scale - self.scale
+        step = (half / other_half)[..., None, None] * other.scale - self.scale
         ratio = self.factor.solve(np.broadcast_to(step, np.broadcast_shapes(step.shape, self.scale.shape)))
         scales = np.trace(ratio, axis1=-2, axis2=-1) - normals.log_determinant_rise(
             self.factor, self.scale, step
         )
-        halves = 0.5 * np.arange(d)
-        x_, y_ = x[..., None] - halves, y[..., None] - halves
-        freedoms = (deviance(y_, x_, y_ - x_) + bregman(y_, x_)).sum(axis=-1) - d * deviance(y, x, y - x)
+        # The arguments of the d gamma functions in the normalizer of each Wishart distribution.
+        x, y = (value[..., None] - 0.5 * np.arange(d) for value in (half, other_half))
+        freedoms = (deviance(y, x, y - x) + bregman(y, x)).sum(axis=-1)
+        freedoms = freedoms - d * deviance(other_half, half, other_half - half)
         # A divergence is never negative, except by rounding.
-        return np.asarray(np.maximum(0.5 * means + y * scales + freedoms, 0.0))
+        return np.asarray(np.maximum(0.5 * means + other_half * scales + freedoms, 0.0))

@@ -2,7 +2,8 @@
 
 A family of one column needs only a file and its lines here: then `NaiveBayes` and `Mixture` accept it, it can
 be saved, and the laws (property tests) of `tamis.testing` test it. `MultivariateGaussian` has no name,
-because it is not the family of a column: models learn dependent Gaussian columns by `GaussianVectors`.
+because it is not the family of a column: models learn dependent Gaussian columns by another kind of block,
+`GaussianVectors`.
 """
 
 from collections.abc import Mapping
@@ -36,8 +37,9 @@ __all__ = [
     "Poisson",
 ]
 
-# Maps a family's name to a simple member of it. Only `FamilyColumns` uses the member's mean, for columns
-# without observations. A fixed parameter (`size`, `shape`) is an example for an error message: users give it.
+# Maps a family's name to a simple member of it. Only the block `FamilyColumns` uses the member's mean, for
+# columns without observations. A fixed parameter (`size`, `shape`) is an example for an error message: users
+# give it.
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "gaussian": Gaussian(0.0, 1.0),

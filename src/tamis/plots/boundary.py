@@ -168,7 +168,10 @@ class BoundaryDisplay:
 
 
 def _find_gaussians(model: Any) -> tuple[Array | None, Array | None]:
-    """Return the means and covariances of a model's classes, if they are Gaussians in these two columns."""
+    """Return the means and covariances of a model's classes, if they are Gaussians in these two columns.
+
+    In a GaussianNB, the means are `theta_`, and the variances of columns are `var_`.
+    """
     means = next((getattr(model, name) for name in ("means_", "theta_") if hasattr(model, name)), None)
     names = ("covariances_", "covariance_", "var_")
     given = next((getattr(model, name) for name in names if hasattr(model, name)), None)

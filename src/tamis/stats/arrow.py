@@ -9,12 +9,12 @@ A sum is an integer in base 2**32 (see `_kernels.reference`). Its digits, withou
     exponent  int32     32 times the power of 2**32: the row adds digits * 2**exponent to the sum
     digits    int64     the digit: from 0 to 2**32 − 1; the highest digit of a number may be negative
 
-and the schema's metadata holds the kind of statistic and the shapes, as JSON. The first five columns are the
-coordinates of a digit. Digits with the same coordinates are added when a table is read. So concatenated
-tables are the sum of their statistics, and so is SELECT …, SUM(digits) GROUP BY all other columns; no sum of
-fewer than 2**30 tables overflows. One more row, of the part `check`, holds the sum of all digits times a hash
-of their coordinates, modulo 2**31; it is left out if it is 0. It is added like the digits, so a table is
-refused if rows were lost or changed, even after tables were added.
+and the schema's metadata holds the kind of statistic and the shapes, as JSON. `scalar` is one of the types in
+`_SCALARS`. The first five columns are the coordinates of a digit. Digits with the same coordinates are added
+when a table is read. So concatenated tables are the sum of their statistics, and so is SELECT …, SUM(digits)
+GROUP BY all other columns; no sum of fewer than 2**30 tables overflows. One more row, of the part `check`,
+holds the sum of all digits times a hash of their coordinates, modulo 2**31; it is left out if it is 0. It is
+added like the digits, so a table is refused if rows were lost or changed, even after tables were added.
 """
 
 import json
@@ -77,7 +77,7 @@ _SCALARS: dict[type, Any] = {  # the order matters, because a bool is an int and
     datetime: pa.timestamp("us"),
     date: pa.date32(),
 }
-_PRIMES = (  # odd multipliers of the hash: the primes of xxHash
+_PRIMES = (  # odd multipliers of the hash: large primes, those of the hash function xxHash
     0x9E3779B185EBCA87,
     0xC2B2AE3D27D4EB4F,
     0x165667B19E3779F9,

@@ -113,7 +113,7 @@ def sum_unweighted_rows(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floa
     n, d = (len(rows[0]), len(rows)) if isinstance(rows, list) else rows.shape
     if n <= _FEW_ROWS or n * d <= _MAX_EXACT_VALUES:
         return None
-    centre, scale = sample_columns(rows)
+    centre, scale = sample_columns(rows)  # medians, and the usual deviations from them
     if not np.isfinite(centre).all():
         return None
     is_one_chunk = not isinstance(rows, list) and threads.count_chunks(n * d**2) == 1

@@ -37,9 +37,10 @@ def multiply_centred(
 
 
 def multiply_blocks(rows: Floats | list[Floats], centre: Floats, run: slice, block: int) -> Floats:
-    """Return Σ (x − c)(x − c)ᵀ of each block of `block` rows: packed upper triangles (blocks, d(d+1)/2).
+    """Return Σ (x − c)(x − c)ᵀ of each block of `block` rows, packed (blocks, d(d+1)/2).
 
-    The blocks follow each other in the run of rows at `run`. `rows` is (n, d), or a list of columns (n,).
+    A packed matrix is its upper triangle, row by row. The blocks follow each other in the run of rows at
+    `run`. `rows` is (n, d), or a list of columns (n,).
     """
     kernels = _matrix_kernels if len(centre) <= _MAX_COLUMNS else reference
     multiply = kernels.multiply_column_blocks if isinstance(rows, list) else kernels.multiply_row_blocks

@@ -6,7 +6,7 @@ import numpy as np
 
 from tamis._kernels.reference import Floats, Words, deposit_rows
 
-_PIECE = 1024  # number of rows, so few that their copy is still in the cache when BLAS reads it
+_CHUNK = 1024  # number of rows, so few that their copy is still in the cache when BLAS reads it
 
 
 def multiply_centred(
@@ -19,22 +19,22 @@ def multiply_centred(
     extra: Floats | None,
 ) -> Floats:
     """Return Σ w (x − centre)(x − centre)ᵀ (d, d) of the rows at start … stop − 1, or at those of `order`."""
-    pieces = (slice(first, min(first + _PIECE, stop)) for first in range(start, stop, _PIECE))
-    return reduce(np.add, (_multiply_piece(values, centre, piece, order, weights, extra) for piece in pieces))
+    chunks = (slice(first, min(first + _CHUNK, stop)) for first in range(start, stop, _CHUNK))
+    return reduce(np.add, (_multiply_chunk(values, centre, chunk, order, weights, extra) for chunk in chunks))
 
 
-def _multiply_piece(
+def _multiply_chunk(
     values: Floats,
     centre: Floats,
-    piece: slice,
+    chunk: slice,
     order: Words | None,
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
-    index = piece if order is None else order[piece]
+    index = chunk if order is None else order[chunk]
     if extra is not None:
         p = values.shape[1]
-        x = np.empty((piece.stop - piece.start, len(centre)))
+        x = np.empty((chunk.stop - chunk.start, len(centre)))
         np.subtract(values[index], centre[:p], out=x[:, :p])
         np.subtract(extra[index], centre[p:], out=x[:, p:])
     else:
@@ -46,7 +46,7 @@ def _multiply_piece(
 
 
 def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, block: int) -> Floats:
-    """Return Σ (x − centre)(x − centre)ᵀ of each block of rows: packed upper triangles (blocks, d(d+1)/2)."""
+    """Return Σ (x − centre)(x − centre)ᵀ of each block of rows: upper triangles by row (blocks, d(d+1)/2)."""
     d = len(centre)
     upper = np.triu_indices(d)
     blocks = [
@@ -86,17 +86,17 @@ def sum_responsible(
     """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row), as in `__init__`."""
     k, d = linear.shape
     sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
-    for first in range(start, stop, _PIECE):
-        piece = slice(first, min(first + _PIECE, stop))
+    for first in range(start, stop, _CHUNK):
+        chunk = slice(first, min(first + _CHUNK, stop))
         with np.errstate(over="ignore", invalid="ignore"):
-            x = np.ones((piece.stop - first, d + 1))
-            np.subtract(rows[piece], origin, out=x[:, :d])
+            x = np.ones((chunk.stop - first, d + 1))
+            np.subtract(rows[chunk], origin, out=x[:, :d])
             terms = linear[:, None] + x[:, :d] @ quadratic  # (K, rows, d)
             joint = constant[:, None] + np.einsum("kni,ni->kn", terms, x[:, :d])
             r, log_density = _compute_responsibilities(joint, hard)
             if weights is not None:
-                r *= weights[piece]
-                log_density *= weights[piece]
+                r *= weights[chunk]
+                log_density *= weights[chunk]
             for c in range(k):
                 sums[c] += (x * r[c][:, None]).T @ x
         log_likelihood += float(log_density.sum())

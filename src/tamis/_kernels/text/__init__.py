@@ -125,5 +125,5 @@ def add_rows(rows: Rows, columns: Indices, group: Int64s, table: Int64s) -> None
 
 
 def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int = 0) -> Hashes:
-    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn and Vowpal Wabbit use."""
+    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn uses, too."""
     return _kernels.hash_tokens(text, starts, lengths, seed)

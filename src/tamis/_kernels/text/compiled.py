@@ -28,7 +28,8 @@ from tamis._kernels.text.kinds import (
 from tamis._kernels.text.reference import log2_slots, place_names
 
 _SEED = int(SEED)
-_TOKEN_SIZE = 64  # bytes of text per token that `TokenTable` assumes when it chooses its first size
+# Bytes of text per token that `core.TokenTable`, a hash table of tokens, assumes in choosing its first size.
+_TOKEN_SIZE = 64
 
 # ── bytes → folded bytes ──
 

@@ -18,7 +18,7 @@ BREAK = 0  # ends a token, and becomes a zero byte
 WORD = 1  # belongs to a word
 MARK = 2  # belongs to the character before it; composed with it where Unicode has such a character
 UNSPACED = 3  # belongs to a script without spaces: tokens are its overlapping pairs, or a single character
-SKIP = 4  # is ignored (soft hyphens, joiners, marks of direction)
+SKIP = 4  # is ignored (soft hyphens, zero-width joiners, marks of direction)
 
 PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes beyond its end
 GROWTH = 4  # a folded text has fewer bytes than the text times this (tests/text/test_alphabet.py)

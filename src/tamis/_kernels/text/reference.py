@@ -224,7 +224,8 @@ def join_tokens(
 ) -> tuple[Bytes, Int64s, Int64s]:
     """Join the tokens numbers[bounds[i] : bounds[i + 1]], with the separator between them, to the i-th name.
 
-    `numbers` are indices of the tokens. Return the texts, starts and lengths of the names.
+    A name is the text of a lexicon's entry, such as a phrase; `numbers` are indices of the tokens. Return the
+    texts, starts and lengths of the names.
     """
     whole, middle = text.tobytes(), separator.tobytes()
     spans = list(zip(starts.tolist(), lengths.tolist(), strict=True))
@@ -331,7 +332,7 @@ def add_rows(
 
 
 def hash_tokens(text: Bytes, starts: Int64s, lengths: Int64s, seed: int) -> Hashes:
-    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn and Vowpal Wabbit use."""
+    """Return the 32-bit MurmurHash3 of each token, the hash that scikit-learn uses, too."""
     whole = text.tobytes()
     spans = zip(starts.tolist(), lengths.tolist(), strict=True)
     return np.array([murmur(whole[i : i + length], seed) for i, length in spans], dtype=np.uint32)
