@@ -86,7 +86,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's approximation or by `n_draws` draws.
-    class_weight : "balanced" or a mapping from labels to weights, optional, as in scikit-learn
+    class_weight : "balanced" or a mapping from labels to weights, optional
+        Factors of the rows' weights; "balanced" gives all classes the same total weight.
     tol : float
         Steps end when the log-posterior is expected to rise by less than this.
     max_iter : the largest number of steps
@@ -159,7 +160,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Learn from rows in shards: in each step, the processes that have the shards sum over their rows."""
         state = None if anew else self._get_state_or_none()
         read = ReadShard(read_design_values, self._accepts_sparse, has_classes=True)
-        tables = shards.map(read).keep()
+        tables = shards.map(read).keep()  # workers read their shards once and keep them for all steps
         survey = tables.total(TableSurvey.of)
         counts: Any = survey.classes
         if state is None:
@@ -255,6 +256,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             )
         response = classification.make_class_response(len(keys))
         alpha, intercept_precision = self._choose_prior_precision(), self._choose_intercept_precision()
+        # `expansion` (classes, outputs) is the matrix that makes scores of classes from those of the outputs.
         outputs, columns = response.expansion.shape[1], rows.design.columns
         intercept = bool(self.fit_intercept)
         prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
@@ -329,7 +331,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         prior = to_prior(state.fit.posterior)
         result = self._find_posterior_mode(rows, state.response, prior, prior.mean, schema, X, y)
         after = keep_fit(rows, state.response, result, result.log_likelihood, can_remove=True)
-        if rows.design.is_sparse:
+        if rows.design.is_sparse:  # then the means of columns are not computed, and stay as they are
             after = replace(after, mean=state.fit.mean)
         return replace(state, fit=continue_fit(state.fit, after))
 

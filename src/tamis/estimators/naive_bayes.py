@@ -234,7 +234,7 @@ class DiscreteClassifier(GenerativeClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = not self._takes_negative
-        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.poor_score = True  # scikit-learn's checks then expect no accuracy
         return tags
 
 
@@ -277,7 +277,11 @@ class MultinomialNB(DiscreteClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ComplementNB(MultinomialNB):
-    """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions."""
+    """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions.
+
+    The weights of a class are estimated from the rows of all other classes; with `norm`, they are divided by
+    their sum.
+    """
 
     norm: bool = False
 
@@ -401,7 +405,7 @@ class CategoricalNB(DiscreteClassifier):
             "categorical": CategoryColumns(
                 columns=tuple(range(schema.width)),
                 alpha=self._check_alpha(schema),
-                numbered=True,
+                numbered=True,  # whole numbers are codes
                 min_values=self.min_categories,
             )
         }

@@ -332,7 +332,7 @@ def read_design_values(table: Table) -> Array | Sparse:
 
 
 def make_centred_design(values: Array | Sparse, fitted_model: Centred) -> Design:
-    """Return the design matrix of rows, from which the centre of `fitted` is subtracted."""
+    """Return the design matrix of rows, from which the centre of `fitted_model` is subtracted."""
     centre = fitted_model.centre
     if isinstance(values, Sparse):
         if not centre.any():

@@ -62,7 +62,7 @@ _MAX_KNOTS = 4096  # largest sum of a column's knots and the degree; memory grow
 _MAX_CLASSES = 4096  # classes of softmax in a file of up to 4 MB; memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
-_POSITIVE = Real(least=5e-324)
+_POSITIVE = Real(least=5e-324)  # the smallest float above 0
 
 
 def _find_name_fault(value: Any, _: Mapping[str, int]) -> str | None:
@@ -537,6 +537,7 @@ def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
 
 # ── the list ──
 
+# `is_state_inline`: the parts of the state stand in a file beside the parameters, not in a dict of their own.
 GENERATIVE = (
     Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
     Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),

@@ -61,6 +61,7 @@ def _constrain_matrix(prior: Any, u: Array) -> tuple[Array, Array]:
     root = np.zeros((len(u), d, d))
     root[:, np.arange(d), np.arange(d)] = np.exp(u[:, d : 2 * d])
     root[:, rows, columns] = u[:, 2 * d :]
+    # `colour` multiplies vectors by the root L; `whiten` above divides by it.
     return prior.location + Cholesky(root).colour(u[:, :d]), root @ np.swapaxes(root, -1, -2)
 
 
