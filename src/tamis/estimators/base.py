@@ -90,7 +90,7 @@ def _has_callbacks(face: object) -> bool:
 def _refuse_matrices(params: dict[str, Any]) -> None:
     """Raise if an array or list of two or more axes was given for a parameter that must not be an array.
 
-    The check of each parameter refuses arrays of one axis.
+    Arrays of one axis are refused later, by the check of each parameter.
     """
     for name, value in params.items():
         if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:

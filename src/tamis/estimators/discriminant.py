@@ -131,6 +131,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         )
 
     def _describe_selected(self) -> Any:
+        """Return, for a file, the coefficients that shrinkage="auto" chose; None if it chose none."""
         chosen = self._get_shrinkage()
         if not isinstance(chosen, LedoitWolf):
             return None

@@ -335,6 +335,7 @@ class MatrixFactorization(Face[Recommender]):
         predicted = self._clip(
             recommender, recommender.predict(recommender.locate(users, items, entries.time))
         )
+        # `undecayed_weights` are not reduced by the age of the ratings.
         mean = np.average(entries.values, weights=entries.undecayed_weights)
         error, variance = (
             float(np.average(np.square(entries.values - centre), weights=entries.undecayed_weights))

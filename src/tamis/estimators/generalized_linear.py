@@ -165,7 +165,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             refuse_drift(survey.schema, state.schema)
             plan = _ShardPlan(state.schema, state.fit.centre, state.fit.intercept, response)
         reader: Any = clone(self)  # the parameters without what was learned, to be sent to workers
-        # `keep`: workers convert their shards once and keep the rows for all steps.
+        # Engines with workers keep the rows there (`keep`); otherwise each step reads the shards again.
         rows = ShardedRows.of(
             shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
         )

@@ -306,6 +306,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         state = self.state_
         table = self._read_rows(X, state)
+        # Rows to predict (`learn=False`) are checked less strictly than rows to learn.
         return self.posterior_, state.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:

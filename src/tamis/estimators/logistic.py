@@ -160,7 +160,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Learn from rows in shards: in each step, the processes that have the shards sum over their rows."""
         state = None if anew else self._get_state_or_none()
         read = ReadShard(read_design_values, self._accepts_sparse, has_classes=True)
-        tables = shards.map(read).keep()  # workers read their shards once and keep them for all steps
+        # Engines with workers keep the tables there (`keep`); otherwise each pass reads the shards again.
+        tables = shards.map(read).keep()
         survey = tables.total(TableSurvey.of)
         counts: Any = survey.classes
         if state is None:

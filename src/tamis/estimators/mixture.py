@@ -140,8 +140,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
         vectors = GaussianVectors(
             covariance=self.covariance,
-            missing=True,
-            within_classes=True,
+            missing=True,  # EM imputes missing values
+            within_classes=True,  # the default prior has the variances within components
             estimate=self.estimate,
             prior=self.prior,
             strength=self.strength,

@@ -3,7 +3,8 @@
 `tools/alphabet` makes `alphabet.npz` from Unicode's data. The cell of a character is a number that holds
 its class, such as WORD (bits 0 to 2), the number of bytes of its folded form (bits 3 to 7; 0 if the character
 does not change) and their position in `pool` (the other bits). The cells of 256 successive characters are a
-block; equal blocks are stored once.
+block; equal blocks are stored once. `pairs` are those of a letter and a combining mark for which Unicode has
+a single character, and `composed` are these characters.
 """
 
 from functools import lru_cache

@@ -143,6 +143,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     def _read(self, X: object, first: bool) -> Counts:
         """Read the first rows, whose columns are remembered, or later rows, which must have these columns."""
         counts = Counts.of(X, self._negative)
+        # scikit-learn stores the number and the names of the columns, or compares them with the stored ones.
         validate_data(self, X, reset=first, skip_check_array=True)
         return counts
 
