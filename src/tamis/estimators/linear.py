@@ -416,6 +416,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         mean = self._drop_target_axis(posterior.predict(rows))
         if not return_std:
             return mean
+        # `deviation` converts variances in units of the noise, whose own is 1, to standard deviations.
         return mean, self._drop_target_axis(posterior.deviation(1.0 + posterior.leverage(rows)))
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:

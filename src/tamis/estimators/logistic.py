@@ -271,6 +271,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             # does not, so that this half row counts as data: only models with equal priors can be merged.
             precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
+        # `can_remove`: also store what `unlearn_approximately` needs.
         fitted_model = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
         return LogisticState(schema, fitted_model, keys, response)
 

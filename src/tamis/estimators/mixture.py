@@ -120,6 +120,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     random_state: Any = None
     verbose: int = 0
 
+    # `infer` cannot change these parameters.
     _statistic_parameters = ("n_components", "covariance", "families", "integers")
 
     @property

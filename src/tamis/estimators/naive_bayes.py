@@ -96,8 +96,8 @@ class NaiveBayes(GenerativeClassifier):
     priors: ArrayLike | Mapping[Any, float] | None = None
     class_alpha: float = 0.0
 
-    _statistic_parameters = ("families", "integers")
-    _takes_new_columns = True
+    _statistic_parameters = ("families", "integers")  # `infer` cannot change them
+    _takes_new_columns = True  # rows given as dicts may add columns
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
@@ -251,7 +251,7 @@ class MultinomialNB(DiscreteClassifier):
     """
 
     _alpha_per_column = True
-    _absent = 0.0
+    _absent = 0.0  # the value of a column that a row given as a dict does not name
 
     @property
     def _takes_missing(self) -> bool:

@@ -147,6 +147,7 @@ def get_only_column(documents: Any) -> Any:
 
 def _to_arrow(column: Any) -> Any:
     """Return pyarrow's chunked array of the column; None if it must be read item by item."""
+    # By these methods, libraries hand over data in the format of Arrow.
     if not (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         return None
     if str(getattr(column, "dtype", "")).lower() == "object":  # it may hold any object
