@@ -530,7 +530,8 @@ class MatrixFactorization(Face[Recommender]):
         """Find the indices of pairs of ids and the bins of their times.
 
         If `time` is None, pairs have the times of their own column, which are read only if there are bins.
-        Of draws, an unknown id gets the mean of all users or items, or with `draw_unknown` a random draw.
+        In a model of Gibbs draws, an unknown id gets the mean of all users or items, or with `draw_unknown` a
+        random draw.
         """
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = recommender.times is not None and recommender.times.bins > 0

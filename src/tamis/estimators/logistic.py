@@ -257,10 +257,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             )
         response = classification.make_class_response(len(keys))
         alpha, intercept_precision = self._choose_prior_precision(), self._choose_intercept_precision()
-        # `expansion` (classes, outputs) is the matrix that makes scores of classes from those of the outputs.
-        outputs, columns = response.expansion.shape[1], rows.design.columns
+        # `expansion` (outputs, m) makes the coefficients of all outputs from the m vectors that are fitted.
+        m, columns = response.expansion.shape[1], rows.design.columns
         intercept = bool(self.fit_intercept)
-        prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
+        prior, by_evidence = make_prior(alpha, self.prior, columns, m, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
         prior_of_fit = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
@@ -286,11 +286,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         last, d = state.fit, design.columns
         if (len(last.centre), last.intercept) != (d, design.intercept):
             return default
-        outputs = last.posterior.mean.reshape(-1, design.width).copy()
-        outputs[:, d:] += (outputs[:, :d] @ (design.centre - last.centre))[:, None]  # the centre may differ
+        vectors = last.posterior.mean.reshape(-1, design.width).copy()  # (m, width)
+        vectors[:, d:] += (vectors[:, :d] @ (design.centre - last.centre))[:, None]  # the centre may differ
         loss = Objective.of(rows, response, prior).value_and_gradient
         # If the rows are quite different, the coefficients of the last fit may be the worse start.
-        return min(default, outputs.ravel(), key=lambda parameters: loss(parameters)[0])
+        return min(default, vectors.ravel(), key=lambda parameters: loss(parameters)[0])
 
     def _refuse_balanced(self) -> None:
         if isinstance(self.class_weight, str):

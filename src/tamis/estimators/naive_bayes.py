@@ -234,7 +234,7 @@ class DiscreteClassifier(GenerativeClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = not self._takes_negative
-        tags.classifier_tags.poor_score = True  # scikit-learn's checks then expect no accuracy
+        tags.classifier_tags.poor_score = True  # its tests then do not expect a high accuracy
         return tags
 
 

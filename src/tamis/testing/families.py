@@ -151,7 +151,7 @@ def _(member: MultivariateGaussian) -> Nodes:
     return Nodes(member.mean + factor.colour(z), np.broadcast_to(volume, (len(z), *member.batch)))
 
 
-_batches = st.sampled_from([(), (3,), (2, 2)])
+_batches = st.sampled_from([(), (3,), (2, 2)])  # shapes
 
 
 def _floats(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
@@ -159,6 +159,7 @@ def _floats(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[A
 
 
 def _powers(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
+    """Draw powers of ten; the exponents are from `low` to `high`."""
     return _floats(shape, low, high).map(lambda exponent: np.asarray(10.0**exponent))
 
 
