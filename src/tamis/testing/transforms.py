@@ -15,9 +15,9 @@ from tamis.linalg import Cholesky
 class Transform:
     """Functions between n draws of parameters, as `Prior.sample` returns them, and unbounded coordinates."""
 
-    unconstrain: Callable[[Any, Any], Array]  # prior, parameters → coordinates (n, p)
-    constrain: Callable[[Any, Array], Any]  # prior, coordinates → parameters
-    log_jacobian: Callable[[Any, Any], Array]  # prior, parameters → log |d parameters / d coordinates| (n,)
+    unconstrain: Callable[[Any, Any], Array]  # prior, parameters → coordinates u (n, p)
+    constrain: Callable[[Any, Array], Any]  # prior, u → parameters
+    log_jacobian: Callable[[Any, Any], Array]  # prior, parameters → log |d parameters / d u| (n,)
 
 
 def _log(x: Array) -> Array:
