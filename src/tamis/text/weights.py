@@ -516,6 +516,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
             )
 
         def weigh() -> Array:
+            # `over` extends the sums to these classes; the sums of a class without rows are 0.
             first, second = state.statistic.over(keys).total.value + self.alpha
             return np.asarray(np.log(second / second.sum()) - np.log(first / first.sum()))
 
