@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tamis.extras import import_package, make_getattr
 
-import_package("sklearn", __name__)
+import_package("sklearn", __name__)  # without scikit-learn, the error says what to install
 
 if TYPE_CHECKING:
     from tamis.estimators.components import PCA

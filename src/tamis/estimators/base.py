@@ -2,8 +2,8 @@
 
 The state is all that was learned, one immutable value. Each method that learns makes a new state and assigns
 it at the end, so that a call that raises leaves the model unchanged. The base classes check that a model is
-fitted, copy fitted attributes, read names of columns, set scikit-learn's tags, check models that are to be
-merged, report progress and save files.
+fitted, copy fitted attributes, read names of columns, set the tags by which scikit-learn asks what input an
+estimator accepts, check models that are to be merged, report progress and save files.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,8 +63,8 @@ class TableState(State, Protocol):
 S = TypeVar("S", bound=State)
 T = TypeVar("T", bound=TableState)
 
-# scikit-learn 1.9 introduced callbacks. Their module imports rich, which takes 0.1 s, so it is imported only
-# when a callback is set.
+# scikit-learn 1.9 introduced callbacks. Their module imports the package rich, which takes 0.1 s, so it
+# is imported only when a callback is set.
 _CALLBACKS = "sklearn.callback"
 _HAS_CALLBACKS = find_spec(_CALLBACKS) is not None
 
@@ -90,7 +90,7 @@ def _has_callbacks(face: object) -> bool:
 def _refuse_matrices(params: dict[str, Any]) -> None:
     """Raise if an array or list of two or more axes was given for a parameter that must not be an array.
 
-    The check of each parameter refuses arrays of one axis.
+    Arrays of one axis are refused later, by the check of each parameter.
     """
     for name, value in params.items():
         if name not in _ARRAY_PARAMETERS and isinstance(value, np.ndarray | list) and _count_axes(value) > 1:
@@ -234,7 +234,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         y are passed.
         """
         bar = Bar(type(self).__name__, max_steps) if self.verbose else None
-        context = None
+        context = None  # of scikit-learn: it calls the callbacks at the start and end of `fit` and of steps
         if _has_callbacks(self):
             context = self._init_callback_context(max_subtasks=max_steps)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)

@@ -589,7 +589,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TableFace[Component
         # Components are saved, because parameters may have changed since they were inferred.
         if components is not None:
             saved = {name: getattr(components, name) for name in ("mean", "directions", "variances")}
-            noise_and_total = (components.noise, components.total)  # two variances: see `Components`
+            noise_and_total = (components.noise, components.total)  # `total`: the sum of all variances
             numbers = (*noise_and_total, components.weight, components.freedom, components.error)
             saved |= {"numbers": numbers, "scores": components.scores}
         return {

@@ -131,6 +131,7 @@ class GaussianDiscriminant(GenerativeClassifier):
         )
 
     def _describe_selected(self) -> Any:
+        """Return, for a file, the coefficients that shrinkage="auto" chose; None if it chose none."""
         chosen = self._get_shrinkage()
         if not isinstance(chosen, LedoitWolf):
             return None
@@ -278,7 +279,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
     def _check_suitability(self, schema: Schema, classes: Keys) -> None:
         if self.n_components is not None:
-            count_components(self.n_components, len(classes), schema.width)
+            count_components(self.n_components, len(classes), schema.width)  # raises if it is too large
 
     def transform(self, X: object) -> Array:
         """Project rows on the directions (n, components)."""

@@ -335,6 +335,7 @@ class MatrixFactorization(Face[Recommender]):
         predicted = self._clip(
             recommender, recommender.predict(recommender.locate(users, items, entries.time))
         )
+        # `undecayed_weights` are not reduced by the age of the ratings.
         mean = np.average(entries.values, weights=entries.undecayed_weights)
         error, variance = (
             float(np.average(np.square(entries.values - centre), weights=entries.undecayed_weights))
@@ -526,9 +527,11 @@ class MatrixFactorization(Face[Recommender]):
     def _locate(
         self, recommender: Recommender, pairs: object, time: object, draw_unknown: bool = False
     ) -> Query:
-        """Find the indices of pairs of ids and the bins of their times; see `Recommender.locate`.
+        """Find the indices of pairs of ids and the bins of their times.
 
         If `time` is None, pairs have the times of their own column, which are read only if there are bins.
+        In a model of Gibbs draws, an unknown id gets the mean of all users or items, or with `draw_unknown` a
+        random draw.
         """
         given = rating_tables.read_columns(pairs, self.columns)
         has_bins = recommender.times is not None and recommender.times.bins > 0
@@ -663,7 +666,8 @@ class MatrixFactorization(Face[Recommender]):
         offsets, item_offsets = posterior.time_offsets, posterior.item_time_offsets
         ridge_or_confidence = solver.confidence if isinstance(solver, Implicit) else solver.offset_ridge
         draws = posterior.hyperparameters
-        # `tamis.estimators.saved` says what the names in files mean.
+        # Names in files: the "chain" has the priors of each Gibbs draw, the "clock" the parameters by which
+        # times become bins and weights, and the "course" the history of the fit.
         return {
             "users": recommender.users,
             "items": recommender.items,

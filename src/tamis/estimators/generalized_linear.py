@@ -165,6 +165,7 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
             refuse_drift(survey.schema, state.schema)
             plan = _ShardPlan(state.schema, state.fit.centre, state.fit.intercept, response)
         reader: Any = clone(self)  # the parameters without what was learned, to be sent to workers
+        # Engines with workers keep the rows there (`keep`); otherwise each step reads the shards again.
         rows = ShardedRows.of(
             shards.map(partial(reader.read_shard, plan)).keep(), plan.centre, plan.intercept
         )
@@ -198,7 +199,10 @@ class GeneralizedLinear(RegressorMixin, NewtonFace[GeneralizedState]):  # type: 
     def _read_rows(
         self, table: Table, response: Response, batch: Batch, fitted_model: Centred | None
     ) -> tuple[LinearRows, NDArray[np.int64] | None]:
-        """Read rows as `_build_rows` does, but without the check of the largest target."""
+        """Read rows as `_build_rows` does, but without the check of the largest target.
+
+        `fitted_model`, a model or a `_ShardPlan`, has the centre that is subtracted from the columns.
+        """
         weights, targets = read_weights(batch.sample_weight, table.rows), read_target(batch.y, table.rows)
         offset, exposure = batch.others.get("offset"), batch.others.get("exposure")
         offsets = _read_offsets(offset, exposure, table.rows, response)

@@ -244,9 +244,9 @@ class GenerativeFace(TableFace[GenerativeState]):
     def lower_bound_(self) -> float:
         """The mean log-likelihood per row before the last iteration of EM.
 
-        Without a prior, smoothing, `reg_covar` and `hard`, iterations only raise the likelihood (up to
-        rounding), so that this is a lower bound on that of the fitted model. A row with a label contributes
-        log p(x, label), any other log p(x).
+        Without a prior, smoothing, `reg_covar` (a number added to the variances) and `hard` (each row belongs
+        to one component), iterations only raise the likelihood (up to rounding), so that this is a lower
+        bound on that of the fitted model. A row with a label contributes log p(x, label), any other log p(x).
         """
         return float(self.lower_bounds_[-1])
 
@@ -306,6 +306,7 @@ class GenerativeFace(TableFace[GenerativeState]):
     def _encode(self, X: object) -> tuple[Posterior, Encoded, Table]:
         state = self.state_
         table = self._read_rows(X, state)
+        # Rows to predict (`learn=False`) are checked less strictly than rows to learn.
         return self.posterior_, state.model.encode(table, learn=False), table
 
     def predict_joint_log_proba(self, X: object) -> Array:

@@ -130,11 +130,11 @@ class CoefficientSummary:
 
     def __str__(self) -> str:
         columns, coverage = self.columns, f"{100 * self.coverage:g} %"
-        statistic = "t" if "t" in columns else "z"
+        ratio = "t" if "t" in columns else "z"
         parts: list[tuple[str, int, list[str]]] = [
             ("coef", 10, [f"{x:.4g}" for x in columns["coef"]]),
             ("std err", 9, [f"{x:.3g}" for x in columns["std_err"]]),
-            (statistic, 10, [f"{x:.2f}" if abs(x) < _LARGE else f"{x:.3g}" for x in columns[statistic]]),
+            (ratio, 10, [f"{x:.2f}" if abs(x) < _LARGE else f"{x:.3g}" for x in columns[ratio]]),
             ("p", 6, [f"{x:.3f}" for x in columns["p_value"]]),
             (f"{coverage} from", 12, [f"{x:.4g}" for x in columns["lower"]]),
             ("to", 11, [f"{x:.4g}" for x in columns["upper"]]),
@@ -416,6 +416,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         mean = self._drop_target_axis(posterior.predict(rows))
         if not return_std:
             return mean
+        # `deviation` converts variances in units of the noise, whose own is 1, to standard deviations.
         return mean, self._drop_target_axis(posterior.deviation(1.0 + posterior.leverage(rows)))
 
     def predict_interval(self, X: object, coverage: float = 0.9) -> tuple[Array, Array]:

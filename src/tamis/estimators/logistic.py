@@ -86,7 +86,8 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
     predictive : "plugin", "probit" or "monte-carlo"
         Whether probabilities are those of the most probable coefficients, or their average over the
         posterior, by MacKay's approximation or by `n_draws` draws.
-    class_weight : "balanced" or a mapping from labels to weights, optional, as in scikit-learn
+    class_weight : "balanced" or a mapping from labels to weights, optional
+        Factors of the rows' weights; "balanced" gives all classes the same total weight.
     tol : float
         Steps end when the log-posterior is expected to rise by less than this.
     max_iter : the largest number of steps
@@ -159,6 +160,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         """Learn from rows in shards: in each step, the processes that have the shards sum over their rows."""
         state = None if anew else self._get_state_or_none()
         read = ReadShard(read_design_values, self._accepts_sparse, has_classes=True)
+        # Engines with workers keep the tables there (`keep`); otherwise each pass reads the shards again.
         tables = shards.map(read).keep()
         survey = tables.total(TableSurvey.of)
         counts: Any = survey.classes
@@ -255,9 +257,10 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             )
         response = classification.make_class_response(len(keys))
         alpha, intercept_precision = self._choose_prior_precision(), self._choose_intercept_precision()
-        outputs, columns = response.expansion.shape[1], rows.design.columns
+        # `expansion` (outputs, m) makes the coefficients of all outputs from the m vectors that are fitted.
+        m, columns = response.expansion.shape[1], rows.design.columns
         intercept = bool(self.fit_intercept)
-        prior, by_evidence = make_prior(alpha, self.prior, columns, outputs, intercept, intercept_precision)
+        prior, by_evidence = make_prior(alpha, self.prior, columns, m, intercept, intercept_precision)
         if self.prior is not None and response.classes > 2:
             raise ValueError(f"got a prior for {len(keys)} classes, expected two: set alpha instead")
         prior_of_fit = classification.add_unseen_classes(prior, rows, response) if may_lack_classes else prior
@@ -268,6 +271,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             # does not, so that this half row counts as data: only models with equal priors can be merged.
             precision = result.prior.precision - (prior_of_fit.precision - prior.precision)
             result = replace(result, prior=GaussianPrior(prior.mean, precision))
+        # `can_remove`: also store what `unlearn_approximately` needs.
         fitted_model = keep_fit(rows, response, result, result.log_likelihood, can_remove=True)
         return LogisticState(schema, fitted_model, keys, response)
 
@@ -282,11 +286,11 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         last, d = state.fit, design.columns
         if (len(last.centre), last.intercept) != (d, design.intercept):
             return default
-        outputs = last.posterior.mean.reshape(-1, design.width).copy()
-        outputs[:, d:] += (outputs[:, :d] @ (design.centre - last.centre))[:, None]  # the centre may differ
+        vectors = last.posterior.mean.reshape(-1, design.width).copy()  # (m, width)
+        vectors[:, d:] += (vectors[:, :d] @ (design.centre - last.centre))[:, None]  # the centre may differ
         loss = Objective.of(rows, response, prior).value_and_gradient
         # If the rows are quite different, the coefficients of the last fit may be the worse start.
-        return min(default, outputs.ravel(), key=lambda parameters: loss(parameters)[0])
+        return min(default, vectors.ravel(), key=lambda parameters: loss(parameters)[0])
 
     def _refuse_balanced(self) -> None:
         if isinstance(self.class_weight, str):
@@ -329,7 +333,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
         prior = to_prior(state.fit.posterior)
         result = self._find_posterior_mode(rows, state.response, prior, prior.mean, schema, X, y)
         after = keep_fit(rows, state.response, result, result.log_likelihood, can_remove=True)
-        if rows.design.is_sparse:
+        if rows.design.is_sparse:  # then the means of columns are not computed, and stay as they are
             after = replace(after, mean=state.fit.mean)
         return replace(state, fit=continue_fit(state.fit, after))
 

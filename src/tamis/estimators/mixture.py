@@ -120,6 +120,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
     random_state: Any = None
     verbose: int = 0
 
+    # `infer` cannot change these parameters.
     _statistic_parameters = ("n_components", "covariance", "families", "integers")
 
     @property
@@ -140,8 +141,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
             )
         vectors = GaussianVectors(
             covariance=self.covariance,
-            missing=True,
-            within_classes=True,
+            missing=True,  # EM imputes missing values
+            within_classes=True,  # the default prior has the variances within components
             estimate=self.estimate,
             prior=self.prior,
             strength=self.strength,

@@ -96,8 +96,8 @@ class NaiveBayes(GenerativeClassifier):
     priors: ArrayLike | Mapping[Any, float] | None = None
     class_alpha: float = 0.0
 
-    _statistic_parameters = ("families", "integers")
-    _takes_new_columns = True
+    _statistic_parameters = ("families", "integers")  # `infer` cannot change them
+    _takes_new_columns = True  # rows given as dicts may add columns
 
     def _make_blocks(self, schema: Schema) -> dict[str, Block[Any, Any]]:
         estimate, alpha = self.estimate, check_nonnegative("alpha", self.alpha)
@@ -234,7 +234,7 @@ class DiscreteClassifier(GenerativeClassifier):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = not self._takes_negative
-        tags.classifier_tags.poor_score = True
+        tags.classifier_tags.poor_score = True  # its tests then do not expect a high accuracy
         return tags
 
 
@@ -251,7 +251,7 @@ class MultinomialNB(DiscreteClassifier):
     """
 
     _alpha_per_column = True
-    _absent = 0.0
+    _absent = 0.0  # the value of a column that a row given as a dict does not name
 
     @property
     def _takes_missing(self) -> bool:
@@ -277,7 +277,11 @@ class MultinomialNB(DiscreteClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ComplementNB(MultinomialNB):
-    """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions."""
+    """Complement naive Bayes (Rennie and others 2003), with scikit-learn's parameters and predictions.
+
+    The weights of a class are estimated from the rows of all other classes; with `norm`, they are divided by
+    their sum.
+    """
 
     norm: bool = False
 
@@ -401,7 +405,7 @@ class CategoricalNB(DiscreteClassifier):
             "categorical": CategoryColumns(
                 columns=tuple(range(schema.width)),
                 alpha=self._check_alpha(schema),
-                numbered=True,
+                numbered=True,  # whole numbers are codes
                 min_values=self.min_categories,
             )
         }

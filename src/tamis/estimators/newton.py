@@ -332,7 +332,7 @@ def read_design_values(table: Table) -> Array | Sparse:
 
 
 def make_centred_design(values: Array | Sparse, fitted_model: Centred) -> Design:
-    """Return the design matrix of rows, from which the centre of `fitted` is subtracted."""
+    """Return the design matrix of rows, from which the centre of `fitted_model` is subtracted."""
     centre = fitted_model.centre
     if isinstance(values, Sparse):
         if not centre.any():
@@ -391,7 +391,11 @@ def _advise_stronger_prior(alpha: float) -> str:
 
 
 def _warn_of_fit(result: Fit, schema: Schema, smallest_precision: float, options: FitOptions) -> None:
-    """Warn if no optimum exists, or if the fit stopped before it reached one."""
+    """Warn if no optimum exists, or if the fit stopped before it reached one.
+
+    `result.separating` has the columns along which the classes do not overlap; it is empty if all columns
+    together separate them, and None if no separation was found.
+    """
     if result.separating is not None:
         if len(result.separating):
             problem = (

@@ -263,6 +263,7 @@ def _refuse_misplaced(names: list[Any], roles: Sequence[str]) -> None:
 
 
 def _map_columns(frame: Any) -> dict[Any, Any]:
+    """Return the columns of a frame by name, as series of narwhals, the same for frames of all libraries."""
     # frame[name] would not do, because frame[0] is a row.
     return dict(zip(frame.columns, frame.iter_columns(), strict=True))
 

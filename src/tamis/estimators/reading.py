@@ -73,8 +73,8 @@ def read_folds(
     """Return the fold of each row (n,), or None for "leave-one-out".
 
     `folds` is the number of folds, or the fold of each row (n,). If it is a number, each fold has the classes
-    of `class_index` (n,) in equal proportions, or all rows of some of scikit-learn's `groups` (n,). With a
-    `random_state`, rows are shuffled.
+    of `class_index` (n,) in equal proportions or, if `groups` (n,) are given, all rows of some of these. With
+    a `random_state`, rows are shuffled.
     """
     if isinstance(folds, str):
         if folds != "leave-one-out":

@@ -62,7 +62,7 @@ _MAX_KNOTS = 4096  # largest sum of a column's knots and the degree; memory grow
 _MAX_CLASSES = 4096  # classes of softmax in a file of up to 4 MB; memory grows with the square
 _KINDS = ("number", "integer", "bool", "category", "unknown")
 _ANY = Real(nan=True, infinite=True)
-_POSITIVE = Real(least=5e-324)
+_POSITIVE = Real(least=5e-324)  # the smallest float above 0
 
 
 def _find_name_fault(value: Any, _: Mapping[str, int]) -> str | None:
@@ -247,7 +247,7 @@ _FACTORS = DictOf(
         ),
         "solver": TupleOf(
             {
-                "rank": Integer(0, "bytes", "rank"),
+                "rank": Integer(0, "bytes", "rank"),  # the number of factors
                 "ridge": Real(least=0.0),
                 # the ridge of offsets; for implicit ratings, the confidence
                 "more": Real(least=0.0, infinite=True),
@@ -383,13 +383,13 @@ def _find_width_fault(state: Any, _: Mapping[str, int]) -> str | None:
 
 _PER_COLUMN_FUNCTIONS = Also(
     _make_basis_rule(
-        centres=SequenceOf(list, Numbers("f8", "places"), "columns"),
-        widths=SequenceOf(list, Numbers("f8", "places", least=5e-324), "columns"),
+        centres=SequenceOf(list, Numbers("f8", "functions"), "columns"),
+        widths=SequenceOf(list, Numbers("f8", "functions", least=5e-324), "columns"),
     ),
     _find_width_fault,
 )
 _RADIAL_FUNCTIONS = _make_basis_rule(
-    centres=Numbers("f8", "places", "columns"), widths=Numbers("f8", "places", "columns", least=5e-324)
+    centres=Numbers("f8", "functions", "columns"), widths=Numbers("f8", "functions", "columns", least=5e-324)
 )
 
 
@@ -537,6 +537,7 @@ def _check_terms(terms: Keys | None, name: str, columns: int) -> None:
 
 # ── the list ──
 
+# `is_state_inline`: the parts of the state stand in a file beside the parameters, not in a dict of their own.
 GENERATIVE = (
     Entry("BernoulliNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
     Entry("CategoricalNB", "tamis.estimators.naive_bayes", _GENERATIVE, is_state_inline=True),
@@ -590,7 +591,7 @@ TRANSFORMERS = (
                 knots=SequenceOf(list, Also(Numbers("f8", "knots"), _find_order_fault), "columns"),
                 degree=Integer(0, 1000),
                 extrapolation=Text(("constant", "linear", "periodic")),
-                all=Flag(),
+                all=Flag(),  # whether the last function of each column is kept
             ),
             _find_knot_fault,
         ),

@@ -134,6 +134,7 @@ def with_shards(method: M) -> M:
         if not is_source(X):
             return method(face, X, *args, **kwargs)
         given = dict(arguments.bind_partial(face, X, *args, **kwargs).arguments)
+        # The first two arguments are the face and X.
         others = {name: value for name, value in list(given.items())[2:] if name not in _ROLES}
         if others.pop("classes", None) is not None:
             raise TypeError(
@@ -165,13 +166,14 @@ def fit(
 ) -> Any:
     """Fit a face, or a model of `tamis.models`, to data that may be larger than memory, or on a cluster.
 
-    `data` is a path of Parquet, CSV or Arrow files, a dataset or a reader of Arrow, a relation of DuckDB, a
-    table of a database (`tamis.engines.sql`), a memory map, batches (`tamis.engines.Batches`, or an iterator
-    of them), an array, data frame or bag of Dask, or a data frame of Spark. `y` and `sample_weight` are the
-    names of columns, or data of the same kind. `columns` are the names of the columns to learn from; by
-    default all others. `engine` says where the rows are observed: "threads", "sql", a Client of Dask or a
-    SparkSession; by default in threads of this process, or by the engine that holds the data. A face is
-    fitted in place and returned; for a model, the posterior is returned.
+    `data` is a path of Parquet, CSV or Arrow files, a dataset (some files) or a reader (a stream) of Arrow, a
+    relation (a query) of DuckDB, a table of a database (`tamis.engines.sql`), a memory map, batches
+    (`tamis.engines.Batches`, or an iterator of them), an array, data frame or bag (a list in parts) of Dask,
+    or a data frame of Spark. `y` and `sample_weight` are the names of columns, or data of the same kind.
+    `columns` are the names of the columns to learn from; by default all others. `engine` says where the rows
+    are observed: "threads", "sql", or in a cluster, given by a Client of Dask or a SparkSession; by default
+    in threads of this process, or by the engine that holds the data. A face is fitted in place and returned;
+    for a model, the posterior is returned.
     """
     name = type(model).__name__ if progress else ""
     shards = open_shards(data, Request(y, sample_weight, columns=columns, engine=engine, progress=name))

@@ -210,7 +210,10 @@ def _pack_float(value: float) -> Tree:
 
 
 def _pack_text(value: str) -> Tree:
-    """Pack a string; encode one with lone surrogates, because a JSON reader could join two of them."""
+    """Pack a string; encode one with lone surrogates (halves of characters of UTF-16).
+
+    A JSON reader could join two of them.
+    """
     try:
         value.encode()
     except UnicodeEncodeError:

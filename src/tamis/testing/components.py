@@ -76,7 +76,7 @@ class ComponentsCase:
 COMPONENTS: tuple[ComponentsCase, ...] = (
     ComponentsCase("all", PCA),
     ComponentsCase("some", lambda: PCA(2)),
-    ComponentsCase("share", lambda: PCA(0.9)),
+    ComponentsCase("fraction of variance", lambda: PCA(0.9)),
     ComponentsCase("evidence", lambda: PCA("mle")),
     ComponentsCase("held out", lambda: PCA("held-out")),
     ComponentsCase("whitened", lambda: PCA(2, whiten=True)),

@@ -53,7 +53,8 @@ _DIFFERENCE = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # c by j: f′ ≈
 class FamilyCase:
     """A family, in one of its variants, and members of it, none of them at the edge of the parameters.
 
-    `variant` names a parametrisation or form, such as "minimal"; it is "" for the default.
+    `variant` names a parametrisation, such as "minimal" (k − 1 natural parameters for k categories), or the
+    form of a covariance; it is "" for the default.
     """
 
     kind: type[Family]
@@ -146,10 +147,11 @@ def _(member: MultivariateGaussian) -> Nodes:
         matrix = variance[..., None] * np.eye(d)
     factor = Cholesky.of(matrix)
     volume = 0.65**d * np.exp(0.5 * factor.log_determinant())
+    # `colour` multiplies standard normal vectors by L, so that they have the covariance LLᵀ.
     return Nodes(member.mean + factor.colour(z), np.broadcast_to(volume, (len(z), *member.batch)))
 
 
-_batches = st.sampled_from([(), (3,), (2, 2)])
+_batches = st.sampled_from([(), (3,), (2, 2)])  # shapes
 
 
 def _floats(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
@@ -157,6 +159,7 @@ def _floats(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[A
 
 
 def _powers(shape: tuple[int, ...], low: float, high: float) -> SearchStrategy[Array]:
+    """Draw powers of ten; the exponents are from `low` to `high`."""
     return _floats(shape, low, high).map(lambda exponent: np.asarray(10.0**exponent))
 
 
@@ -196,7 +199,10 @@ def _vectors(draw: st.DrawFn, form: Any) -> MultivariateGaussian:
 
 @st.composite
 def _members_near(draw: st.DrawFn, member: Any) -> Any:
-    """Draw members of the family of `member`, from a conjugate prior whose mean is near it."""
+    """Draw members of the family of `member`, from a conjugate prior whose mean is near it.
+
+    `fixed` has the names of the parameters that are given, not inferred; they are changed, too.
+    """
     changes = {name: getattr(member, name) * draw(_powers((), -0.5, 1.0)) for name in member.fixed}
     kind = replace(member, **{name: float(value) for name, value in changes.items()})
     batch, rng = draw(_batches), np.random.default_rng(draw(st.integers(0, 2**32)))

@@ -135,7 +135,7 @@ def _try_to_unlearn(model: Any, data: Sample) -> bool:
     try:
         model.unlearn(*data.arguments, sample_weight=data.weights)
     except ValueError as refusal:
-        if "exact=True" not in str(refusal):
+        if "exact=True" not in str(refusal):  # the advice of errors that are due to rounding
             raise
         return False
     return True

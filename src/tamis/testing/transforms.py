@@ -15,9 +15,9 @@ from tamis.linalg import Cholesky
 class Transform:
     """Functions between n draws of parameters, as `Prior.sample` returns them, and unbounded coordinates."""
 
-    unconstrain: Callable[[Any, Any], Array]  # prior, parameters → coordinates (n, p)
-    constrain: Callable[[Any, Array], Any]  # prior, coordinates → parameters
-    log_jacobian: Callable[[Any, Any], Array]  # prior, parameters → log |d parameters / d coordinates| (n,)
+    unconstrain: Callable[[Any, Any], Array]  # prior, parameters → coordinates u (n, p)
+    constrain: Callable[[Any, Array], Any]  # prior, u → parameters
+    log_jacobian: Callable[[Any, Any], Array]  # prior, parameters → log |d parameters / d u| (n,)
 
 
 def _log(x: Array) -> Array:
@@ -61,6 +61,7 @@ def _constrain_matrix(prior: Any, u: Array) -> tuple[Array, Array]:
     root = np.zeros((len(u), d, d))
     root[:, np.arange(d), np.arange(d)] = np.exp(u[:, d : 2 * d])
     root[:, rows, columns] = u[:, 2 * d :]
+    # `colour` multiplies vectors by the root L; `whiten` above divides by it.
     return prior.location + Cholesky(root).colour(u[:, :d]), root @ np.swapaxes(root, -1, -2)
 
 

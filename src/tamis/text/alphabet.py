@@ -1,7 +1,10 @@
 """The table of each character's class and folded form. It does not depend on the version of Python.
 
-`tools/alphabet` makes `alphabet.npz` from Unicode's data. `Alphabet` describes the cell of a character, the
-number that holds its class and where its folded form is.
+`tools/alphabet` makes `alphabet.npz` from Unicode's data. The cell of a character is a number that holds
+its class, such as WORD (bits 0 to 2), the number of bytes of its folded form (bits 3 to 7; 0 if the character
+does not change) and their position in `pool` (the other bits). The cells of 256 successive characters are a
+block; equal blocks are stored once. `pairs` are those of a letter and a combining mark for which Unicode has
+a single character, and `composed` are these characters.
 """
 
 from functools import lru_cache
@@ -18,7 +21,7 @@ Fold = Literal["none", "case", "compatible", "base"]
 Unspaced = Literal["pairs", "words"]
 Digit = Literal["keep", "shape"]
 
-# The cell of a character of class WORD that is folded to one byte, which is the second in `pool`: "0".
+# The cell of a character of class WORD that is folded to one byte, at position 1 of `pool`: "0".
 _ZERO = WORD | 1 << 3 | 1 << 8
 
 

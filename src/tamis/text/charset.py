@@ -152,7 +152,7 @@ def _compute_cost(sample: bytes, name: str, languages: list[str]) -> float:
     for character in set(text):
         if not character.isascii() and not character.isalpha():
             signs += text.count(character) * _get_sign_cost(character)
-    # The identifier loads a table and imports this module, so it is imported only for a guess.
+    # `identifier` loads a table of languages and imports this module, so it is imported only for a guess.
     letters: float = import_module("tamis.text.identifier").find_least_cost(text, languages)
     return letters + signs
 

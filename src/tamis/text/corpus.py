@@ -147,6 +147,7 @@ def get_only_column(documents: Any) -> Any:
 
 def _to_arrow(column: Any) -> Any:
     """Return pyarrow's chunked array of the column; None if it must be read item by item."""
+    # By these methods, libraries hand over data in the format of Arrow.
     if not (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         return None
     if str(getattr(column, "dtype", "")).lower() == "object":  # it may hold any object
@@ -157,6 +158,7 @@ def _to_arrow(column: Any) -> Any:
         return None
     if not isinstance(column, pyarrow.ChunkedArray):
         column = pyarrow.chunked_array([column] if isinstance(column, pyarrow.Array) else column)
+    # Texts in a dictionary, or in parts (`string_view`), are copied into one buffer with 64-bit offsets.
     strings, kind = (pyarrow.string(), pyarrow.large_string()), column.type
     is_dictionary = pyarrow.types.is_dictionary(kind) and kind.value_type in strings
     return column.cast(pyarrow.large_string()) if is_dictionary or kind == pyarrow.string_view() else column
@@ -174,7 +176,7 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, max_chunk: int) -
     for part in column.chunks:
         if part.null_count:  # the text buffer may hold any bytes for a null
             part = part.fill_null("")
-        _, offsets, text = part.buffers()
+        _, offsets, text = part.buffers()  # the first says which texts are null: none here
         offset_type = np.int64 if "large" in str(part.type) else np.int32
         rows = slice(part.offset, part.offset + len(part) + 1)
         starts = np.frombuffer(offsets, dtype=offset_type)[rows].astype(np.int64)

@@ -202,6 +202,7 @@ class TokenCounts(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         if (given := self._make_counter(reader)) is not None:
             self._counter = given
             if isinstance(given.columns, Hashed) and self.names:
+                # `map_ahead` calls the function in threads, for chunks that this loop has not reached.
                 for counted in map_ahead(given.reader.count, self.read_chunks(X, given.reader)):
                     given.columns.remember(counted)
             return None

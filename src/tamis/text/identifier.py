@@ -94,7 +94,7 @@ _END_OF_LATIN, _LETTERS_PER_OTHER = 0x370, 4
 # a letter of another script, or the reverse, with the probability _SWITCH.
 _FOREIGN, _MIXED, _SWITCH = 1 / 40, ("ja", "ko", "zh"), 0.01
 _BACK_OFF = 20.0  # pseudo-count, in letters, of the distribution that unseen pairs, letters or scripts follow
-_MULTIPLIERS = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # of hashes, as in xxHash and MurmurHash3
+_MULTIPLIERS = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # of the hash functions xxHash and MurmurHash3
 _SAMPLE = 1 << 14  # the first characters of a text that are read: they suffice for any language
 _ADDRESSES = re.compile(r"(?:://|www\.|@)\S*")  # addresses are in no language
 _DIGITS = np.frombuffer(b"0123456789_", dtype=np.uint8)  # digits of other scripts count as letters
@@ -212,7 +212,7 @@ def read_letters(text: str) -> NDArray[np.uint32]:
     codes = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     table = alphabet("none")
     kinds = table.cells[256 * table.blocks[codes >> 8] + (codes & 255)] & 7
-    codes = np.where((kinds == 0) | np.isin(codes, _DIGITS), 0, codes)
+    codes = np.where((kinds == 0) | np.isin(codes, _DIGITS), 0, codes)  # characters of class 0 end a word
     codes = codes[kinds <= UNSPACED]  # soft hyphens and zero-width joiners, of other classes, are ignored
     return _collapse_zeros(np.concatenate([[0], codes, [0]]).astype(np.uint32))
 

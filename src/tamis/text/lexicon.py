@@ -123,6 +123,7 @@ class Phrases(NamedTuple):
         """
         keys = self.token_numbers[:, 0].astype(np.uint64)
         for k in range(1, self.token_numbers.shape[1]):
+            # `number_keys` gives each distinct key a number below their count.
             prefix = keys if k == 1 else kernels.number_keys(keys).numbers
             keys = _pair_numbers(prefix, self.token_numbers[:, k])
         return keys
@@ -230,7 +231,7 @@ class Lexicon:
                     for lexicon, new_numbers in zip(lexicons, new_token_numbers, strict=True)
                 ]
             )
-            numbering = kernels.number_keys(Phrases(rows).keys())
+            numbering = kernels.number_keys(Phrases(rows).keys())  # with the first position of each number
             phrase_sets.append(Phrases(rows[numbering.first_positions], phrases.distance))
             numbers.append(numbering.numbers)
         merged = cls(tokens, tuple(phrase_sets))

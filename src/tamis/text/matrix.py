@@ -20,7 +20,7 @@ def to_csr(rows: Rows, width: int, dtype: DTypeLike) -> Any:
     indices = rows.indices if small else rows.indices.astype(np.int64)
     values = rows.counts.astype(dtype, copy=False)
     counts = choose_csr_type()((values, indices, indptr), shape=(len(indptr) - 1, width), copy=False)
-    counts.has_sorted_indices = counts.has_canonical_format = True  # `arrange` has sorted and summed them
+    counts.has_sorted_indices = counts.has_canonical_format = True  # by `TextCounter.arrange`
     return counts
 
 

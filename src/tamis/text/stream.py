@@ -210,7 +210,8 @@ def _sum_new_columns(
 ) -> Tally:
     """Sum the counts of each class as `_sum_known_columns` does; learn the columns in the same pass."""
     merger, tokenizer, prunes = ChunkMerger(), token_counts.build_reader(), token_counts.prunes
-    # The sums wanted of each token: how many texts of a class have it, and how often it occurs in them.
+    # The sums wanted of each token: how many texts of a class have it, and how often it occurs in them. Both
+    # are wanted if it `prunes`: if min_df, max_df or max_features drop columns.
     needs_documents, needs_terms = once_per_text or prunes, not once_per_text or prunes
 
     def number_labels() -> Iterator[tuple[Corpus | Tokenized, Int64s, int]]:

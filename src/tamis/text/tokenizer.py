@@ -234,6 +234,7 @@ def _append_word(phrases: Phrases, stream: _Stream, words: _Stream, shift: int) 
     keys, documents = kernels.make_pair_keys(
         stream.numbers, stream.documents, words.numbers, words.documents, shift
     )
+    # A key has the number of the phrase in its upper 32 bits, and that of the word in the lower ones.
     numbering = kernels.number_keys(keys)
     distinct = keys[numbering.first_positions]
     prefixes = (distinct >> np.uint64(32)).astype(np.int64)

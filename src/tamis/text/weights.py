@@ -96,7 +96,11 @@ def _refuse_invalid(table: Table, matrix: Any, negative: bool) -> None:
 
 
 class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]  # scikit-learn has no types
-    """A transformer that changes the values of entries, not their rows and columns."""
+    """A transformer that changes the values of entries, not their rows and columns.
+
+    `auto_wrap_output_keys=None` turns off scikit-learn's conversion of results to data frames, because the
+    rows are sparse.
+    """
 
     _negative: ClassVar[bool] = False  # whether negative numbers are allowed
 
@@ -139,6 +143,7 @@ class Weights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_o
     def _read(self, X: object, first: bool) -> Counts:
         """Read the first rows, whose columns are remembered, or later rows, which must have these columns."""
         counts = Counts.of(X, self._negative)
+        # scikit-learn stores the number and the names of the columns, or compares them with the stored ones.
         validate_data(self, X, reset=first, skip_check_array=True)
         return counts
 
@@ -362,9 +367,9 @@ class TfIdf(LearnedWeights, auto_wrap_output_keys=None):  # type: ignore[call-ar
     Parameters
     ----------
     counts : "plain" for the counts, "log" for log(1 + count) ([R] 4.1), "sublinear" for 1 + log(count)
-    idf : "smooth" for 1 + log((1 + n) / (1 + df)), as scikit-learn; "plain" for log(n / df) ([R] 4.2); None
-        for no weights. scikit-learn's `smooth_idf=False` adds 1, "plain" does not: a column that all rows
-        have gets the weight 0, and so does a column that no row had
+    idf : "smooth" for 1 + log((1 + n) / (1 + df)), as scikit-learn, where df of the n rows have the column;
+        "plain" for log(n / df) ([R] 4.2); None for no weights. scikit-learn's `smooth_idf=False` adds 1,
+        "plain" does not: a column that all rows have gets the weight 0, and so does a column that no row had
     norm : the norm by which rows are divided: "l2", "l1", or None
     """
 
@@ -511,6 +516,7 @@ class NaiveBayesWeights(LearnedWeights, auto_wrap_output_keys=None):  # type: ig
             )
 
         def weigh() -> Array:
+            # `over` extends the sums to these classes; the sums of a class without rows are 0.
             first, second = state.statistic.over(keys).total.value + self.alpha
             return np.asarray(np.log(second / second.sum()) - np.log(first / first.sum()))
 
