@@ -12,8 +12,8 @@ and the metadata of the stream's schema hold the rest as JSON: a tree whose node
     {"record": [module, name, fields]}     a dataclass of tamis, such as `Joint`, with a node for each field
     {"records": [node, …]}                 a tuple with records or models in it
     {"named records": [[key, node], …]}    a mapping with records or models in it
-    {"model": [class name, content]}       a fitted model, as in a file
-    {"value": content}                     anything else, as `persistence.values` packs it
+    {"model": [class name, content]}       a fitted model, with the content that a saved file would have
+    {"value": content}                     anything else, converted to JSON by `persistence.values`
 
 Decoding imports only modules of tamis, and calls only the dataclasses and models that a "record" or a "model"
 names. So a process may decode the bytes of a process that it does not trust.
@@ -110,7 +110,7 @@ def _read_array(kind: str, shape: list[int], cell: Any) -> NDArray[Any]:
 
 def _pack(value: Any, arrays: Arrays) -> Any:
     kind = type(value)
-    if hasattr(value, "describe_state"):
+    if hasattr(value, "describe_state"):  # a fitted model
         name, content = import_module(_SAVED).REGISTRY.describe(value)
         return {"model": [name, values.pack(content, arrays, name)]}
     if is_dataclass(kind) and kind.__module__.startswith(_PACKAGE):

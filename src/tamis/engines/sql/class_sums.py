@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.sql.database import Column, to_array
-from tamis.engines.sql.fixed_point import ColumnProfile
+from tamis.engines.sql.fixed_point import ColumnProfile  # the number and the range of a column's values
 from tamis.engines.sql.sums import TableSums, ValueCount, reorder_labels
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.inputs import read_labels
