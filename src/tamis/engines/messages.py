@@ -49,7 +49,7 @@ def encode(statistic: object) -> bytes:
     pa = import_package("pyarrow", "a statistic that travels between processes")
     arrays: Arrays = {}
     tree = _pack(statistic, arrays)
-    plain = {name: _to_little(array) for name, array in arrays.items()}
+    plain = {name: _to_little_endian(array) for name, array in arrays.items()}
     table = pa.record_batch(
         [
             pa.array(list(plain), pa.string()),
@@ -95,7 +95,7 @@ def _make_schema(pa: Any) -> Any:
     return pa.schema([("name", pa.string()), ("type", pa.string()), shape, ("data", pa.large_binary())])
 
 
-def _to_little(array: NDArray[Any]) -> NDArray[Any]:
+def _to_little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(array).astype(array.dtype.newbyteorder("<"), order="C", copy=False)
 
 

@@ -1,9 +1,9 @@
 """Columns of a Spark data frame → batches.
 
-A column of vectors, each of which holds all numbers of a row, becomes a matrix. Such vectors are arrays, or of
-a type of `pyspark.ml`, Spark's package for machine learning. Other columns become an Arrow table. Spark makes
-Arrow batches row by row, and adds up the sizes of all columns after each row; with 20 columns of numbers,
-that takes half of the time. So columns of one type are sent to Python as one column of arrays.
+A column of vectors, each of which holds all numbers of a row, becomes a matrix. Such vectors are arrays, or
+of a type of `pyspark.ml`, Spark's package for machine learning. Other columns become an Arrow table. Spark
+makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20 columns of
+numbers, that takes half of the time. So columns of one type are sent to Python as one column of arrays.
 """
 
 from collections.abc import Sequence

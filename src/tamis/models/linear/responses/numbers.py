@@ -58,7 +58,7 @@ class Poisson(_LogLink):
         return mean
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        return 2.0 * stirling.deviance(targets, mean)
+        return 2.0 * stirling.deviance(targets, mean)  # 2 (y log(y/mean) − y + mean)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         # log p(y) = y log(mean) − mean − log y!, without the terms y log y − y, which cancel
@@ -247,7 +247,8 @@ class _Positive(Response):
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         shape = 1.0 / dispersion
-        loss = shape * stirling.log1p_gap(_relative_excess(targets, mean))
+        loss = shape * stirling.log1p_gap(_relative_excess(targets, mean))  # ν (y/mean − 1 − log(y/mean))
+        # The remainder is log Γ(ν) − ν log ν + ν.
         return -loss - np.log(targets) - float(stirling.remainder(np.array(shape)))
 
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
@@ -257,7 +258,8 @@ class _Positive(Response):
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
         # The likeliest ν = 1/φ solves log ν − ψ(ν) = D/2, where D is the mean deviance and ψ the digamma
-        # function. The left side is between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D.
+        # function. The left side is between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D. (The slope is
+        # ψ(ν) − log ν.)
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
         rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.remainder_slope(np.exp(log_shape)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
