@@ -40,7 +40,7 @@ class GaussianColumns(Block[Array, Moments]):
     """
 
     kind: ClassVar[str] = "gaussian"
-    needs_all_rows: ClassVar[bool] = False
+    needs_all_rows: ClassVar[bool] = False  # EM may start from a sample of the rows
 
     smoothing: float = 0.0
     strength: float = 1.0

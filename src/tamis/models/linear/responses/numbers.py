@@ -27,7 +27,7 @@ class _LogLink(Response):
 
     link = "log"
     has_positive_mean = True
-    takes_exposure = True
+    takes_exposure = True  # an offset of log t multiplies the mean by t
 
     def mean(self, scores: Array) -> Array:
         return np.asarray(np.exp(scores))
@@ -132,8 +132,8 @@ class _Normal(Response):
 
     family = "gaussian"
     has_dispersion = True
-    start_needs_all_rows = True
-    targets_have_unit = True
+    start_needs_all_rows = True  # no solver may start at the mode of a sample of the rows
+    targets_have_unit = True  # losses are in the squared unit of the targets
 
     def variance(self, mean: Array) -> Array:
         return np.ones_like(mean)
@@ -156,8 +156,8 @@ class Gaussian(_Normal):
     """Numbers with a normal distribution, whose mean is the score."""
 
     link = "identity"
-    scores_have_unit = True
-    uses_likeliest_dispersion = True
+    scores_have_unit = True  # scores are in the unit of the targets
+    uses_likeliest_dispersion = True  # at which a fit reports its log-likelihood, as in statsmodels
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         derivatives = scores - targets
@@ -237,7 +237,7 @@ class _Positive(Response):
     allowed_targets = "numbers above 0"
     has_dispersion = True
     has_positive_mean = True
-    start_needs_all_rows = True
+    start_needs_all_rows = True  # no solver may start at the mode of a sample of the rows
 
     def variance(self, mean: Array) -> Array:
         return np.square(mean)
@@ -276,7 +276,7 @@ class Gamma(_Positive):
     """A gamma distribution with the canonical link: the score is one over the mean, and above zero."""
 
     link = "inverse"
-    is_decreasing = True
+    is_decreasing = True  # the mean falls as the score rises
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         inside = scores > 0
