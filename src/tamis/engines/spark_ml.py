@@ -143,7 +143,7 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
         names = dict.fromkeys((*inputs, *roles.values()))
         face.fit(dataset.select(*(dataset[quote(name)] for name in names)), **roles)
         model = FaceModel(face)
-        return self._copyValues(model)  # type: ignore[no-any-return]
+        return self._copyValues(model)  # type: ignore[no-any-return]  # the model gets the columns' names
 
 
 class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc]  # pyspark may be missing

@@ -201,7 +201,7 @@ class TableObserver:
         return statistic
 
     def _find_remarks(self, indices: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
-        """Return what `schema.find_poor_categories` would return for all rows."""
+        """Return pairs (column, warning) of categories that are dates, or hardly ever repeat a value."""
         remarks = []
         for j in indices:
             if self.schema.kind(j) == "category":

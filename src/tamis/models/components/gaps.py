@@ -218,7 +218,7 @@ class _Density:
     """The Gaussian of the components, conditioned on the observed values of rows.
 
     It is computed in three ways: by K × K matrices for many patterns together (`_impute_together`), and for
-    one pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_guessing_are_one` compares
+    one pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_imputing_agree` compares
     them.
     """
 
