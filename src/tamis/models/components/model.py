@@ -42,7 +42,7 @@ _MIN_REMAINDER, _MAX_ROUNDED = 1e-10, 1e5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Directions of largest variance, largest first, and the mean variance of all others."""
+    """K directions of largest variance, largest first, and the mean variance of all others."""
 
     mean: Array  # (d,)
     directions: Array  # (K, d), orthonormal: the entry of largest size is positive
