@@ -1,6 +1,6 @@
 """Arrow's datasets and readers, and relations (queries) of DuckDB → shards, one per record batch of Arrow.
 
-A dataset is a set of files (fragments) that Arrow reads as one table, and a reader is a stream of record
+A dataset is a table that Arrow reads from several fragments, usually files. A reader is a stream of record
 batches, which are tables of some consecutive rows. Each pass over the data scans a dataset, or runs the query
 of a relation, again. A reader can be read only once.
 """

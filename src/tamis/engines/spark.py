@@ -12,8 +12,8 @@ executor (`spark_files`), or puts it into Spark's cache if it cannot write one. 
 these files, prefers to run later tasks on the executors that have them, and makes a shard again from its
 source if its executor is lost.
 
-A chunk is what a task holds in memory at once: about 64 MB of the rows of a partition, or one piece. A query
-calls a function of this package by `mapInArrow`: on each partition, as an iterator of Arrow's record batches.
+A chunk is what a task holds in memory at once: about 64 MB of the rows of a partition, or one piece. Queries
+call the functions of `spark_tasks` by `mapInArrow`, with an iterator over the record batches of a partition.
 
 A classic session runs the later passes as jobs of RDDs (resilient distributed datasets, Spark's older
 interface), which start in half the time of queries. Spark Connect has queries only.
