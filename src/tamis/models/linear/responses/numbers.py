@@ -72,6 +72,7 @@ class Poisson(_LogLink):
             raise ValueError(ALL_ZERO)
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the largest one, so that no exponential overflows.
         means = sum_rows(partial(self._sum_means, sizes.largest_offset))[0]
         return float(np.log(sizes.target_sum) - np.log(means)) - sizes.largest_offset
 
@@ -215,6 +216,7 @@ class GaussianLog(_LogLink, _Normal):
             )
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the largest one, so that no exponential overflows.
         product, square = sum_rows(partial(self._sum_products, sizes.largest_offset)).tolist()
         return float(np.log(np.maximum(product, 0.0) / square)) - sizes.largest_offset
 
@@ -319,6 +321,7 @@ class GammaLog(_LogLink, _Positive):
             return np.asarray(targets * np.exp(-scores))
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the smallest one, so that no exponential overflows.
         ratios = sum_rows(partial(self._sum_ratios, -sizes.smallest_offset))[0]
         return float(np.log(ratios / sizes.weight)) - sizes.smallest_offset
 
