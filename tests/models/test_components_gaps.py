@@ -164,7 +164,7 @@ def in_each_way(
 @pytest.mark.parametrize("count", range(1, 9))
 @pytest.mark.parametrize("patterns", [3, 80])
 @pytest.mark.parametrize("weighed", [False, True])
-def test_all_ways_of_guessing_are_one(
+def test_all_ways_of_imputing_agree(
     count: int, patterns: int, weighed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gaps_module, "_CELLS", 7 * count * (9 + count))  # runs of seven rows

@@ -1,6 +1,7 @@
 """Arrow's datasets and readers, and relations (queries) of DuckDB → shards, one per record batch of Arrow.
 
-A record batch is a table of some consecutive rows. Each pass over the data scans a dataset, or runs the query
+A dataset is a table that Arrow reads from several fragments, usually files. A reader is a stream of record
+batches, which are tables of some consecutive rows. Each pass over the data scans a dataset, or runs the query
 of a relation, again. A reader can be read only once.
 """
 
@@ -11,7 +12,11 @@ from tamis.engines.batches import Batch
 from tamis.engines.iterables import Batches
 from tamis.engines.iterables import open_shards as open_batches
 from tamis.engines.opening import BatchShards, Request
-from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
+from tamis.engines.tabular import (
+    ROWS_PER_BATCH,
+    Layout,  # which columns of a table are read, and as what
+    import_arrow,
+)
 
 _READAHEAD = 2  # batches that Arrow reads in advance; its default is 16, and memory grows with the number
 

@@ -157,7 +157,8 @@ def _read_array(data: Any, request: Request) -> list[Any]:
         raise ValueError("got columns for an array, which has no names, expected None: slice the array")
     if data.ndim != 2:
         raise ValueError(f"Expected 2D array, got {data.ndim}D array instead: reshape the array of Dask")
-    data = data.rechunk({1: -1}) if data.numblocks[1] > 1 else data
+    if data.numblocks[1] > 1:
+        data = data.rechunk({1: -1})  # join the parts of each row: a partition has all columns
     rows = data.to_delayed()[:, 0].tolist()
     roles = {name: _list_partitions(name, value, data) for name, value in request.roles.items()}
     delayed = _import_dask().delayed
@@ -173,6 +174,7 @@ def _list_partitions(name: str, value: Any, data: Any) -> list[Any]:
     `name` is their argument of `fit`. Arrays of known length are divided into the partitions of the rows.
     """
     classes = {base.__name__ for base in type(value).__mro__}
+    # FrameBase is the base class of Dask's data frames and series.
     if not classes & {"Array", "Series", "FrameBase"} or type(value).__module__.partition(".")[0] != "dask":
         raise TypeError(
             f"got {name} of type {type(value).__name__} beside rows of Dask, expected an array of Dask"

@@ -15,8 +15,16 @@ from typing import Any
 
 from tamis.engines.arrow import open_stream
 from tamis.engines.batches import Batch
-from tamis.engines.opening import BatchShards, Request, place_pieces
-from tamis.engines.tabular import ROWS_PER_BATCH, Layout, import_arrow
+from tamis.engines.opening import (
+    BatchShards,
+    Request,
+    place_pieces,  # makes shards of pieces, on the engine that the request names
+)
+from tamis.engines.tabular import (
+    ROWS_PER_BATCH,
+    Layout,  # which columns of a table are read, and as what
+    import_arrow,
+)
 
 # The format of each suffix. Arrow has two formats: a "stream" is read from its start, and a file ("arrow")
 # also has an index of its record batches.

@@ -8,7 +8,11 @@ from typing import Any
 
 from tamis.arrays import one_line
 from tamis.engines.batches import Batch, Loaded
-from tamis.engines.opening import BatchShards, Request, place_pieces
+from tamis.engines.opening import (
+    BatchShards,
+    Request,
+    place_pieces,  # makes shards of pieces, on the engine that the request names
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

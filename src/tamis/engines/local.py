@@ -27,7 +27,7 @@ _MAX_WAITING = 16
 
 @dataclass(frozen=True, eq=False)
 class LocalShards(Generic[X]):
-    """Shards that are read from their pieces at each pass; the methods are those of `BatchShards`."""
+    """Shards that are read from their pieces at each pass, with the methods of `engines.BatchShards`."""
 
     pieces: Iterable[Piece[X]]  # each pass iterates over it
     count: int | None = None  # the number of pieces, if it is known before they are read

@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 
 from tamis.engines.batches import Batch
-from tamis.engines.opening import BatchShards, Request, place_pieces
+from tamis.engines.opening import (
+    BatchShards,
+    Request,
+    place_pieces,  # makes shards of pieces, on the engine that the request names
+)
 
 _MAX_SHARD_BYTES = 1 << 25  # a shard may be larger only if it is a single row
 

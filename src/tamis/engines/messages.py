@@ -12,8 +12,8 @@ and the metadata of the stream's schema hold the rest as JSON: a tree whose node
     {"record": [module, name, fields]}     a dataclass of tamis, such as `Joint`, with a node for each field
     {"records": [node, …]}                 a tuple with records or models in it
     {"named records": [[key, node], …]}    a mapping with records or models in it
-    {"model": [class name, content]}       a fitted model, as in a file
-    {"value": content}                     anything else, as `persistence.values` packs it
+    {"model": [class name, content]}       a fitted model, with the content that a saved file would have
+    {"value": content}                     anything else, converted to JSON by `persistence.values`
 
 Decoding imports only modules of tamis, and calls only the dataclasses and models that a "record" or a "model"
 names. So a process may decode the bytes of a process that it does not trust.
@@ -49,7 +49,7 @@ def encode(statistic: object) -> bytes:
     pa = import_package("pyarrow", "a statistic that travels between processes")
     arrays: Arrays = {}
     tree = _pack(statistic, arrays)
-    plain = {name: _to_little(array) for name, array in arrays.items()}
+    plain = {name: _to_little_endian(array) for name, array in arrays.items()}
     table = pa.record_batch(
         [
             pa.array(list(plain), pa.string()),
@@ -95,7 +95,7 @@ def _make_schema(pa: Any) -> Any:
     return pa.schema([("name", pa.string()), ("type", pa.string()), shape, ("data", pa.large_binary())])
 
 
-def _to_little(array: NDArray[Any]) -> NDArray[Any]:
+def _to_little_endian(array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(array).astype(array.dtype.newbyteorder("<"), order="C", copy=False)
 
 
@@ -110,7 +110,7 @@ def _read_array(kind: str, shape: list[int], cell: Any) -> NDArray[Any]:
 
 def _pack(value: Any, arrays: Arrays) -> Any:
     kind = type(value)
-    if hasattr(value, "describe_state"):
+    if hasattr(value, "describe_state"):  # a fitted model
         name, content = import_module(_SAVED).REGISTRY.describe(value)
         return {"model": [name, values.pack(content, arrays, name)]}
     if is_dataclass(kind) and kind.__module__.startswith(_PACKAGE):

@@ -131,12 +131,12 @@ SOURCES: tuple[Source, ...] = (
     Source("tamis", frozenset({"Batches"}), "tamis.engines.iterables"),
     Source("pyarrow", frozenset({"Dataset", "RecordBatchReader"}), "tamis.engines.arrow"),
     Source("duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
-    Source("_duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),
+    Source("_duckdb", frozenset({"DuckDBPyRelation"}), "tamis.engines.arrow"),  # in some versions of DuckDB
     Source("dask", frozenset({"Array", "Bag", "DataFrame", "FrameBase"}), "tamis.engines.dask"),
     Source("pyspark", frozenset({"DataFrame"}), "tamis.engines.spark"),
 )
 ENGINES: dict[str, str] = {  # the module of an engine, by the package of the object given as `engine`
-    "distributed": "tamis.engines.dask",
+    "distributed": "tamis.engines.dask",  # the package of Dask's Client
     "pyspark": "tamis.engines.spark",
 }
 

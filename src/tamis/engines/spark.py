@@ -12,7 +12,8 @@ executor (`spark_files`), or puts it into Spark's cache if it cannot write one. 
 these files, prefers to run later tasks on the executors that have them, and makes a shard again from its
 source if its executor is lost.
 
-A chunk is what a task holds in memory at once: about 64 MB of the rows of a partition, or one piece.
+A chunk is what a task holds in memory at once: about 64 MB of the rows of a partition, or one piece. Queries
+call the functions of `spark_tasks` by `mapInArrow`, with an iterator over the record batches of a partition.
 
 A classic session runs the later passes as jobs of RDDs (resilient distributed datasets, Spark's older
 interface), which start in half the time of queries. Spark Connect has queries only.
@@ -102,7 +103,7 @@ class _Source:
 class _KeptSource:
     """Shards that the executors keep once they were observed."""
 
-    origin: _Source
+    origin: _Source  # from which the shards can be made again
     kept_transforms: tuple[Callable[[Any], Any], ...]  # applied to rows of the origin before they are kept
     # The kept shards from which these are made by further transforms; None if these are made from the origin.
     parent: "_KeptSource | None" = None
@@ -231,6 +232,7 @@ def _group_rows(frame: Any, size: int) -> Any:
     """
     rows = frame.select("shard", "path", "content", "buffers", "failure").rdd
     tasks = max(rows.context.defaultParallelism, ceil(size / _TASK_BYTES))
+    # `coalesce` joins partitions, where they are, until there are so many.
     return rows.coalesce(tasks) if tasks < rows.getNumPartitions() else rows
 
 
@@ -250,6 +252,7 @@ def _collect_sums(rows: Any, count: int) -> list[TaskRow]:
     """Return the rows of `count` partitions; if there are many, add them in groups, and return the sums."""
     if count > _MAX_UNGROUPED:
         groups = ceil(count**0.5)
+        # `partitionBy` moves a row to the partition that its key, here the number of the shard, determines.
         rows = rows.keyBy(itemgetter("shard")).partitionBy(groups).values()
         rows = rows.mapPartitions(spark_tasks.add_rows)
     collected: list[TaskRow] = rows.collect()
@@ -326,7 +329,7 @@ def explain_failures(outcome: str = "nothing was learned") -> Iterator[None]:
         raise RuntimeError(f"Spark did not finish the work, {outcome}: {_find_cause(text)}") from None
 
 
-_SPARK_PACKAGES = ("grpc", "py4j", "pyspark")
+_SPARK_PACKAGES = ("grpc", "py4j", "pyspark")  # grpc connects Python to Spark Connect, py4j to Java
 _TRACEBACK = "Traceback (most recent call last):"
 # Python prints one of these between the tracebacks of two exceptions, of which the first led to the second.
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")

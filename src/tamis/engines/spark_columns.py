@@ -1,9 +1,9 @@
 """Columns of a Spark data frame → batches.
 
-A column of vectors, each of which holds all numbers of a row, becomes a matrix. Other columns become an Arrow
-table. Spark makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20
-columns of numbers, that takes half of the time. So columns of one type are sent to Python as one column of
-arrays.
+A column of vectors, each of which holds all numbers of a row, becomes a matrix. Such vectors are arrays, or
+of a type of `pyspark.ml`, Spark's package for machine learning. Other columns become an Arrow table. Spark
+makes Arrow batches row by row, and adds up the sizes of all columns after each row; with 20 columns of
+numbers, that takes half of the time. So columns of one type are sent to Python as one column of arrays.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,8 @@ class Packing:
     def write(self, expressions: dict[str, str]) -> list[str]:
         """Return the SELECT list of the query; `expressions` has the SQL of each column by its name.
 
-        The columns get new names, because `mapInArrow` reads the name a.b as field b of a structure a.
+        The columns get new names, because `mapInArrow`, by which Spark sends rows to Python, reads the name
+        a.b as field b of a structure a.
         """
         arrays = (f"array({', '.join(expressions[name] for name in names)})" for names in self.arrays)
         written = (*(expressions[name] for name in self.alone), *arrays)

@@ -143,7 +143,7 @@ class FaceEstimator(Estimator, _Columns):  # type: ignore[misc]  # pyspark may b
         names = dict.fromkeys((*inputs, *roles.values()))
         face.fit(dataset.select(*(dataset[quote(name)] for name in names)), **roles)
         model = FaceModel(face)
-        return self._copyValues(model)  # type: ignore[no-any-return]
+        return self._copyValues(model)  # type: ignore[no-any-return]  # the model gets the columns' names
 
 
 class FaceModel(Model, _Columns, MLWritable, MLReadable):  # type: ignore[misc]  # pyspark may be missing
@@ -244,6 +244,7 @@ class _Reader(MLReader):  # type: ignore[misc]
         if _FACE not in metadata:
             raise ValueError(f"{path} holds no face of tamis, expected a FaceModel that was saved")
         model = FaceModel(messages.decode(b64decode(metadata[_FACE])))
-        model._resetUid(metadata["uid"])  # noqa: SLF001 (as the readers of pyspark.ml do)
+        # Each stage has a random name, its uid. The readers of pyspark.ml restore it in this way.
+        model._resetUid(metadata["uid"])  # noqa: SLF001
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.sql.database import Column, to_array
-from tamis.engines.sql.fixed_point import ColumnProfile
+from tamis.engines.sql.fixed_point import ColumnProfile  # the number and the range of a column's values
 from tamis.engines.sql.sums import TableSums, ValueCount, reorder_labels
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.inputs import read_labels
@@ -201,7 +201,7 @@ class TableObserver:
         return statistic
 
     def _find_remarks(self, indices: list[int], counted: list[ValueCount]) -> list[tuple[int, str]]:
-        """Return what `schema.find_poor_categories` would return for all rows."""
+        """Return pairs (column, warning) of categories that are dates, or hardly ever repeat a value."""
         remarks = []
         for j in indices:
             if self.schema.kind(j) == "category":

@@ -39,7 +39,8 @@ class DuckDBTable(SQLTable):
     def list_columns(self) -> list[Column]:
         pairs = zip(self.relation.columns, map(str, self.relation.types), strict=True)
         return [
-            Column(name, type_, _find_kind(type_), 24 if type_ == "FLOAT" else 53) for name, type_ in pairs
+            Column(name, type_, _find_kind(type_), bits=24 if type_ == "FLOAT" else 53)  # of the significand
+            for name, type_ in pairs
         ]
 
     def name_source(self) -> str:

@@ -28,7 +28,7 @@ class PostgreSQLTable(SQLTable):
     name of one table, with a point in it. `query` is a SELECT, given instead of a table.
     """
 
-    fence: ClassVar[str] = " OFFSET 0"
+    fence: ClassVar[str] = " OFFSET 0"  # PostgreSQL computes a subquery that ends so once: see `SQLTable`
 
     connection: Any
     table: str | tuple[str, ...] | None = None
@@ -52,7 +52,8 @@ class PostgreSQLTable(SQLTable):
     def _connect(self) -> Iterator[Any]:
         """Yield the connection that was given, else that of the snapshot, else a new one.
 
-        A new one is closed at the end of the `with` block.
+        A snapshot is a transaction in which all queries see the same rows. A new connection is closed at the
+        end of the `with` block.
         """
         if not isinstance(self.connection, str):
             yield self.connection
@@ -94,7 +95,8 @@ class PostgreSQLTable(SQLTable):
             cursor = connection.execute(f"SELECT * FROM {self.name_source()} LIMIT 0".encode())
             types = [(column.name, _name_type(column, connection)) for column in cursor.description]
         return [
-            Column(name, type_, _find_kind(type_), 24 if type_ == "float4" else 53) for name, type_ in types
+            Column(name, type_, _find_kind(type_), bits=24 if type_ == "float4" else 53)  # of the significand
+            for name, type_ in types
         ]
 
     def name_source(self) -> str:

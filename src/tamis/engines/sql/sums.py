@@ -1,6 +1,8 @@
 """A table of a database → sums by label that the database computes: counts, Σx, Σx² and products.
 
-Each method runs a query for every few hundred sums. No query returns rows of the table.
+Each method runs a query for every few hundred sums. No query returns rows of the table. For sums that are
+not rounded, `Slices` says how the values of a column are cut into integers, and of which terms a sum
+consists: sums of these integers, each times a power of two.
 """
 
 import math
@@ -14,7 +16,13 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.engines.sql.database import Column, Row, SQLTable, refuse_nested
-from tamis.engines.sql.fixed_point import SLICE_BITS, ColumnProfile, Slices, add_terms, write_float
+from tamis.engines.sql.fixed_point import (
+    SLICE_BITS,
+    ColumnProfile,  # the number and the range of a column's values
+    Slices,
+    add_terms,
+    write_float,
+)
 from tamis.engines.summing import UnsupportedSumsError
 from tamis.stats import Exact
 
@@ -97,7 +105,10 @@ class TableSums:
         return f"NULLIF(CAST({column.identifier} AS DOUBLE PRECISION), {_NAN})"
 
     def _nest(self, select: str, step: Mapping[str, str]) -> str:
-        """Write a query that selects g and these expressions by their names, from the rows of `select`."""
+        """Write a query that selects g and these expressions by their names, from the rows of `select`.
+
+        The table's `fence` makes PostgreSQL compute the expressions of `select` only once.
+        """
         selected = ", ".join(f"{expression} AS {alias}" for alias, expression in step.items())
         return f"SELECT g, {selected} FROM ({select}{self.table.fence}) AS cut"
 

@@ -82,7 +82,7 @@ def score_held_out(parts: Sequence[Moments], columns: int | None = None) -> Coun
     total = sum(parts[1:], start=parts[0])
     width = total.first.shape[-1]
     d = width if columns is None else columns
-    _, span = spectrum(total.scatter)
+    _, span = spectrum(total.scatter)  # (d, r): orthonormal directions in which the rows vary
     r = span.shape[1]
     densities = np.full(max(d - 1, 1), -np.inf)
     if r:

@@ -25,7 +25,8 @@ from tamis.tables import Table, runs
 Mask = NDArray[np.bool_]
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _MIN_RELATIVE_VARIANCE = 1e-10  # the least variance over the mean variance: a density needs one above zero
-# With noise above this part of the largest variance, K × K matrices are as accurate as d × d matrices.
+# With noise above this part of the largest variance, K × K matrices are as accurate as d × d matrices, for K
+# components and d columns.
 _MIN_RELATIVE_NOISE = 1e-6
 _CELLS = 1 << 18  # array elements (2 MB) of the rows whose patterns are solved together
 _SINGLE_COST = 2e6  # multiplications that take as long as solving for one pattern by itself: about 0.2 ms
@@ -217,9 +218,9 @@ def log_densities_with_gaps(x: Array, components: Components) -> Array:
 class _Density:
     """The Gaussian of the components, conditioned on the observed values of rows.
 
-    It is computed in three ways: by K × K matrices for many patterns together (`_impute_together`), and for
-    one pattern by K × K or d × d matrices (`_impute_pattern`). `test_all_ways_of_guessing_are_one` compares
-    them.
+    It is computed in three ways: by K × K matrices (of K components) for many patterns together
+    (`_impute_together`), and for one pattern by K × K or d × d matrices (`_impute_pattern`).
+    `test_all_ways_of_imputing_agree` compares them.
     """
 
     mean: Array  # (d,)

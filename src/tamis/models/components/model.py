@@ -42,7 +42,7 @@ _MIN_REMAINDER, _MAX_ROUNDED = 1e-10, 1e5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
-    """Directions of largest variance, largest first, and the mean variance of all others."""
+    """K directions of largest variance, largest first, and the mean variance of all others."""
 
     mean: Array  # (d,)
     directions: Array  # (K, d), orthonormal: the entry of largest size is positive
@@ -240,6 +240,8 @@ def observe_table(
     """
     total: Moments | None = None
     if weights is None and fold is None and not exact and isinstance(rows, slice) and rows == slice(None):
+        # Columns that are separate arrays, as in a data frame, are summed without a copy to a matrix. Either
+        # step returns None where that is not possible.
         columns = table.list_separate_columns()
         total = None if columns is None else Moments.observe_unweighted(columns)
         if total is not None:

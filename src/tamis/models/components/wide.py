@@ -192,7 +192,7 @@ def decompose_randomized(
     It starts from the range of products with random vectors, refined by power iterations. The result's
     `error` bounds the largest singular value s of the residuals B of the centred rows with probability 1 −
     10⁻¹⁰: s⁹ is at most 10 √(2/π) times the longest of ten vectors (BᵀB)⁴Bᵀω, for ω random and normal (lemma
-    4.1 of that paper). For no K directions is s below the (K + 1)-th singular value of the centred rows.
+    4.1 of that paper). No K directions make s smaller than the (K + 1)-th singular value of the centred rows.
     """
     k = to_integer(count)
     if k is None:

@@ -289,7 +289,7 @@ class Alternating(SweepModel):
             side.weights * compute_targets(ratings, side, factors),
             self.make_features(other),
             self.compute_ridges(side),
-            other_offsets=np.ascontiguousarray(other[:, -1]),
+            other_offsets=np.ascontiguousarray(other[:, -1]),  # the kernel subtracts them from the targets
         )
         if np.isnan(rows).any():
             raise ValueError(

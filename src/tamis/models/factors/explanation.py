@@ -63,8 +63,8 @@ def explain(
 ) -> FactorExplanation:
     """Explain the score of an item for a user as a sum over the user's ratings.
 
-    `user` is an id, or a user whose row was solved without adding it to the model. If the factors are draws,
-    only the score by the first draw is explained.
+    `user` is an id, or a user whose row was solved without adding it to the model. If the factors are draws
+    (of Gibbs sampling), only the score by the first draw is explained.
     """
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item

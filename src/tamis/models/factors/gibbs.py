@@ -1,10 +1,10 @@
 """Ratings → draws from the posterior of factors: Bayesian matrix factorisation (Salakhutdinov, Mnih 2008).
 
 Given one side, each row of the other has the coefficients of a Bayesian linear regression, on the same
-features and with the same Gram matrix of a row as in alternating least squares; a step draws the row from its
-posterior instead of taking the mode. Each side's rows have a Gaussian
-prior; its mean and covariance are drawn from their posterior, a normal–inverse-Wishart distribution, and the
-variance of the noise from an inverse gamma distribution. The level and the offsets of times do not change.
+features and with the same Gram matrix as in alternating least squares; a step draws the row from its
+posterior instead of taking the mode. Each side's rows have a Gaussian prior; its mean and covariance are
+drawn from their posterior, a normal–inverse-Wishart distribution, and the variance of the noise from an
+inverse gamma distribution. The level and the offsets of times do not change.
 """
 
 from dataclasses import dataclass, replace

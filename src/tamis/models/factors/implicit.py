@@ -69,6 +69,7 @@ class Implicit(SweepModel):
         ridge = np.full((len(side.counts), self.rank), self.ridge)
         with threads.one_blas_thread:
             shared_gram = features.T @ features
+        # `solve_rows` adds `base` to the Gram matrix of each row's regression.
         rows = kernels.solve_rows(
             side.indptr, side.other_index, confidence, pulls, features, ridge, base=shared_gram
         )

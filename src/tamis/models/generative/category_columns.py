@@ -20,7 +20,7 @@ from tamis.models.generative.counting import (
     sum_weights,
 )
 from tamis.stats import Exact, Keys, Labels, Tally
-from tamis.tables import OneRow, Table
+from tamis.tables import OneRow, Table  # OneRow is a table of one row
 
 _MAX_INTEGER = 2**52  # all smaller integers can be stored as float64
 _MAX_RANGE = 1 << 16  # up to this range, integers are encoded without a dictionary: code = value − least

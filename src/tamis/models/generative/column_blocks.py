@@ -10,7 +10,12 @@ from typing import Any
 from tamis.arrays import one_line
 from tamis.families.conjugacy import ConjugateFamily
 from tamis.families.family import Family
-from tamis.families.registry import AUTOMATIC, find_family, label_of, name_of
+from tamis.families.registry import (
+    AUTOMATIC,  # the name of the default family for each kind of column
+    find_family,
+    label_of,  # the name of a family with its fixed parameters, such as "gamma(shape=3)"
+    name_of,  # its name alone
+)
 from tamis.models.generative.block import Block, Estimate, refuse_strength
 from tamis.models.generative.category_columns import CategoryColumns
 from tamis.models.generative.family_columns import FamilyColumns

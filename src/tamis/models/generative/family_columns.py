@@ -169,11 +169,12 @@ class FamilyDensity(ColumnDensity[Array]):
         return np.where(missing, 0.0, self._log_densities(np.where(missing, _PLACEHOLDER, rows), k))
 
     def log_evidence(self) -> float:
-        """The log-evidence without Σ log h(x), which depends only on the rows and is not in the statistic."""
+        """The log-evidence; without Σ log h(x) if h varies, because this sum is not in the statistic."""
         prior_weight, prior_total = self.prior
         refuse_missing_prior(bool((prior_weight > 0).all()))
         weight, total = self.class_sums.weight.value, self.class_sums.total.value
         evidence = self.family.log_evidence(prior_weight, prior_total, weight, total)
+        # `log_base_constant` is log h(x) of a family whose h is constant, and 0 for others.
         return float((evidence + self.family.log_base_constant * weight).sum())
 
 

@@ -40,7 +40,7 @@ class GaussianColumns(Block[Array, Moments]):
     """
 
     kind: ClassVar[str] = "gaussian"
-    needs_all_rows: ClassVar[bool] = False
+    needs_all_rows: ClassVar[bool] = False  # EM may start from a sample of the rows
 
     smoothing: float = 0.0
     strength: float = 1.0
@@ -86,7 +86,8 @@ class GaussianColumns(Block[Array, Moments]):
 
     def infer(self, statistic: Moments, keys: Keys) -> "Density[Array]":
         class_sums = statistic.over(keys)  # with zeros for classes without rows
-        # These are arrays (K + 1, d), whose last row is that of all classes together.
+        # These are arrays (K + 1, d), whose last row is that of all classes together; the shift is the mean
+        # minus that of all classes.
         weight, mean, scatter, shift = class_sums.describe_with_pooled()
         is_empty = ~(weight > 0)
         has_empty = bool(is_empty.any())

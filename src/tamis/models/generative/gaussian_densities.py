@@ -283,6 +283,7 @@ def spherical_evidence(prior: NormalInverseGamma, class_sums: Moments) -> float:
     """The log-evidence of all classes, if all columns of a class share one variance."""
     weight = class_sums.weight.value
     shape, scale = compute_spherical_increases(prior, class_sums)
+    # The log-normalizer of the posterior's inverse gamma distribution minus that of the prior's.
     ratio = log_gamma_ratio(prior.shape[0], prior.scale[0], shape, scale)
     means = np.log1p(weight / prior.strength).sum(axis=1)
     return float((ratio - 0.5 * means - shape * _LOG_2PI).sum())

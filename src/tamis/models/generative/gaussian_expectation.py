@@ -172,12 +172,13 @@ class PreparedGaussianRows:
     def expect(
         self, density: Density[Any], log_prior: Array, hard: bool = False, pool_squares: bool = False
     ) -> Expectation | None:
-        """Sum the rows by their responsibilities, as `Preparation` says; None if it is imprecise or slow.
+        """Sum the rows by their responsibilities; None if it would be imprecise or slow.
 
-        That is so if the density is no Gaussian or so narrow that digits cancel, if a value is missing or too
-        large to be squared, or if there are too many columns. With `pool_squares` and a tied
-        covariance, the statistic has the weight and the mean of each class, but divides the squares among
-        classes by weight: `infer` uses only their sum, which is right.
+        If `hard`, each row belongs only to its most probable class. The result is None if the density is no
+        Gaussian or so narrow that digits cancel, if a value is missing or too large to be squared, or if
+        there are too many columns. With `pool_squares` and a tied covariance, the statistic has the weight
+        and the mean of each class, but divides the squares among classes by weight: `infer` uses only their
+        sum, which is right.
         """
         if not isinstance(density, Gaussian) or (self._failed_steps and not self.is_squarable):
             return None

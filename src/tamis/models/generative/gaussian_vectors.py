@@ -71,8 +71,8 @@ class GaussianVectors(Block[Array, Moments]):
     """
 
     kind: ClassVar[str] = "gaussian vectors"
-    needs_all_rows: ClassVar[bool] = False
-    takes_means: ClassVar[bool] = True
+    needs_all_rows: ClassVar[bool] = False  # EM may start from a sample of the rows
+    takes_means: ClassVar[bool] = True  # EM can start with means and precisions that a user gives
 
     covariance: Covariance = "full"
     shrinkage: Shrinkage = None  # 0 to 1; "auto" until `choose`

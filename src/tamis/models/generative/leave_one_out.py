@@ -339,7 +339,7 @@ class _RateSums(NamedTuple):
         return cls(Sum.of(moments.first), Sum.of(moments.weight))
 
     def subtract(self, own_class: Any, x: Array, present: Array, w: Array) -> tuple[Array, Array]:
-        """Both sums without each row (b, d)."""
+        """Both sums without each row (b, d); `own_class` selects a class for each, or is `...` if pooled."""
         column = w[:, None]
         return self.first.select(own_class).subtract(column, x), self.weight.select(own_class).subtract(
             column, present

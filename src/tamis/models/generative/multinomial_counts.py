@@ -82,7 +82,7 @@ class MultinomialCounts(Block[Rows, Tally]):
         return None if isinstance(row, Sparse) else statistic.add_row(row[0], label, weight)
 
     def convert_sums(self, sums: Tally) -> Tally:
-        return sums
+        return sums  # the weight and the sums of each class are the statistic of this block
 
     def infer(self, statistic: Tally, keys: Keys) -> Density[Rows]:
         class_sums = statistic.over(keys)

@@ -67,6 +67,7 @@ class RateColumns(Block[Rows, Moments]):
         return None if isinstance(row, Sparse) else statistic.add_row(row[0], label, weight)
 
     def convert_sums(self, sums: Tally) -> Moments:
+        """Convert weights (K,) and sums (K, d) of the classes: each column gets the weight of its class."""
         weight = sums.weight.reindex(lambda w: np.broadcast_to(w[..., None], (len(w), *sums.total.shape)))
         return Moments(weight=weight, first=sums.total, form="none", keys=sums.keys).drop_zeros()
 

@@ -18,7 +18,7 @@ from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.model import CLASSES, Generative
 from tamis.models.generative.rate_columns import RateColumns
 from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
-from tamis.stats.products import triangle
+from tamis.stats.products import triangle  # the pairs of columns whose products Moments store, in their order
 
 
 def regroup(

@@ -59,7 +59,10 @@ class Spectrum:
         return np.asarray((self.values / (self.values + ratio[..., None])).sum(axis=-1))
 
     def volume(self, ratio: Array) -> Array:
-        """Return ½ Σ (log ρ − log(λ + ρ)), whose derivative by log ρ is γ / 2."""
+        """Return ½ Σ (log ρ − log(λ + ρ)): the log-volume of the posterior minus that of the prior.
+
+        Its derivative by log ρ is γ / 2.
+        """
         return np.asarray(-0.5 * np.log1p(self.values / ratio[..., None]).sum(axis=-1))
 
 

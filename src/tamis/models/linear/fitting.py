@@ -38,7 +38,7 @@ _MAX_STORED_SIZE = 1000  # number of parameters up to which "auto" stores the po
 # finds the mode again.
 _MAX_ROUNDS = 50
 # Where the decrement is below this, the Hessian differs from that at the mode by a fraction of less than 1e-5
-# (as measured with 16,000 rows).
+# (as measured with 16,000 rows). A search may stop there if `polish` continues it.
 _ROUGH_TOL = 1e-6
 _MIN_INFORMATION_CHANGE = 1e-5  # a smaller relative change is ignored; standard errors change by half of it
 _MIN_LOG_CHANGE = 1e-3  # a round that changes log α by less is the last

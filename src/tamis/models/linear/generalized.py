@@ -471,7 +471,7 @@ def leave_one_out(fit: FittedGeneralized, rows: LinearRows) -> HeldOutResponses:
     weights = np.ones(len(scores)) if rows.weights is None else rows.weights
     scores, variances = leave_out_scores(fit.response, scores, rows.targets, weights, variances)
     dispersions = np.full(len(scores), fit.dispersion)
-    return _hold_out(fit.response, rows, scores, variances, dispersions, np.arange(len(scores)))
+    return _make_predictions(fit.response, rows, scores, variances, dispersions, np.arange(len(scores)))
 
 
 def cross_validate(
@@ -488,10 +488,10 @@ def cross_validate(
         fit = fit_rows(np.flatnonzero(fold != number))
         scores[held_out], variances[held_out] = score_rows(fit, rows.take(held_out))
         dispersions[held_out] = fit.dispersion
-    return _hold_out(response, rows, scores, variances, dispersions, fold)
+    return _make_predictions(response, rows, scores, variances, dispersions, fold)
 
 
-def _hold_out(
+def _make_predictions(
     response: Response,
     rows: LinearRows,
     scores: Array,

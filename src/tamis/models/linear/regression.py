@@ -140,7 +140,7 @@ class BayesianLinear:
         noise = self._make_noise_prior(count, q)
         self._refuse_dependent(equations, prior)
         precisions = _choose_precisions(equations, prior, cross, squares, noise, count)
-        root, log_volume, is_informed = _find_roots(equations.gram, prior, precisions.ratio)
+        root, log_determinant, is_informed = _find_roots(equations.gram, prior, precisions.ratio)
         # The mean minus the prior's is root · coordinates, because root · rootᵀ is the inverse of ΦᵀΦ + R.
         coordinates = (cross[:, None, :] @ root)[:, 0] * is_informed
         mean = prior.mean + (root @ coordinates[..., None])[..., 0]
@@ -154,7 +154,7 @@ class BayesianLinear:
         log_evidence: Array | None = None
         if not prior.flat.any() and (posterior_noise is None or min(noise.shape, noise.scale) > 0):
             log_evidence = 0.5 * (
-                prior.proper * np.log(precisions.ratio) + prior.log_determinant - log_volume
+                prior.proper * np.log(precisions.ratio) + prior.log_determinant - log_determinant
             )
             log_level = 0.5 * np.log(equations.weight) if self.intercept else 0.0
             log_evidence = log_evidence - 0.5 * count * _LOG_TWO_PI - log_level
@@ -305,7 +305,7 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
     pivots = np.square(np.diagonal(factor.lower, axis1=-2, axis2=-1)).min(axis=-1)
     weak = (~definite | (pivots < _MIN_PIVOT)) & (not prior.flat.any())
     root = scales[:, :, None] * np.swapaxes(factor.inverse_factor(), -1, -2)
-    volume = factor.log_determinant() - 2.0 * np.log(scales).sum(axis=-1)
+    log_determinant = factor.log_determinant() - 2.0 * np.log(scales).sum(axis=-1)
     is_informed = np.ones(scales.shape, dtype=np.bool_)
     if weak.any():
         values, vectors = spectrum(prior.root.T @ gram @ prior.root)
@@ -315,5 +315,5 @@ def _find_roots(gram: Array, prior: CoefficientPrior, ratio: Array) -> tuple[Arr
             root[k] = prior.root @ np.hstack([vectors / informed, rest / uninformed])
             is_informed[k, len(values) :] = False
             logs = np.log(informed).sum() + rest.shape[1] * np.log(uninformed)
-            volume[k] = 2.0 * logs + prior.log_determinant
-    return root, volume, is_informed
+            log_determinant[k] = 2.0 * logs + prior.log_determinant
+    return root, log_determinant, is_informed

@@ -33,7 +33,9 @@ _CONSTANT = 1e-5  # a score that changes by less than this fraction of the large
 # Two fractions of the largest curvature. Along a direction with less than the first, the length of a step is
 # a rounding error. The second is about the rounding error of a curvature of 0.
 _NO_CURVATURE, _ROUNDING = 1e-13, 1e-16
-_MAX_SEARCHED_SIZE = 1000  # number of parameters up to which any direction is tried; beyond, single columns
+# The number of parameters up to which any direction is tried; beyond it, only that of the columns that each
+# have hardly any information.
+_MAX_SEARCHED_SIZE = 1000
 # A step that changes some score by more is long: near an optimum steps are far shorter, and without one they
 # change a score by ½ or more.
 _LONG_STEP = 0.1
@@ -53,8 +55,8 @@ def find_separating_columns(
 
     Return None if there are none, and an empty array if all columns together separate the classes.
     `precision` is the posterior's at the point `at`, where steps ended, or None if it was not computed. If it
-    is no full matrix and there are more than 1,000 parameters, only directions that single columns without
-    information form are tried.
+    is no full matrix and there are more than 1,000 parameters, only one direction is tried: that of the
+    columns that each have hardly any information.
     """
     if not objective.response.has_classes:
         return None

@@ -307,6 +307,7 @@ class Softmax(ClassResponse):
         )
 
     def information_operator(self, scores: Array, weights: Array) -> Operator:
+        """Make a function that multiplies changes of scores by weight and information of their rows."""
         probabilities = self.probabilities(scores)
 
         def multiply(rows: slice, changes: Array) -> Array:

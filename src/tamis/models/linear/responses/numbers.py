@@ -27,7 +27,7 @@ class _LogLink(Response):
 
     link = "log"
     has_positive_mean = True
-    takes_exposure = True
+    takes_exposure = True  # an offset of log t multiplies the mean by t
 
     def mean(self, scores: Array) -> Array:
         return np.asarray(np.exp(scores))
@@ -58,7 +58,7 @@ class Poisson(_LogLink):
         return mean
 
     def deviance(self, mean: Array, targets: Array) -> Array:
-        return 2.0 * stirling.deviance(targets, mean)
+        return 2.0 * stirling.deviance(targets, mean)  # 2 (y log(y/mean) − y + mean)
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         # log p(y) = y log(mean) − mean − log y!, without the terms y log y − y, which cancel
@@ -72,6 +72,7 @@ class Poisson(_LogLink):
             raise ValueError(ALL_ZERO)
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the largest one, so that no exponential overflows.
         means = sum_rows(partial(self._sum_means, sizes.largest_offset))[0]
         return float(np.log(sizes.target_sum) - np.log(means)) - sizes.largest_offset
 
@@ -132,8 +133,8 @@ class _Normal(Response):
 
     family = "gaussian"
     has_dispersion = True
-    start_needs_all_rows = True
-    targets_have_unit = True
+    start_needs_all_rows = True  # no solver may start at the mode of a sample of the rows
+    targets_have_unit = True  # losses are in the squared unit of the targets
 
     def variance(self, mean: Array) -> Array:
         return np.ones_like(mean)
@@ -156,8 +157,8 @@ class Gaussian(_Normal):
     """Numbers with a normal distribution, whose mean is the score."""
 
     link = "identity"
-    scores_have_unit = True
-    uses_likeliest_dispersion = True
+    scores_have_unit = True  # scores are in the unit of the targets
+    uses_likeliest_dispersion = True  # at which a fit reports its log-likelihood, as in statsmodels
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         derivatives = scores - targets
@@ -215,6 +216,7 @@ class GaussianLog(_LogLink, _Normal):
             )
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the largest one, so that no exponential overflows.
         product, square = sum_rows(partial(self._sum_products, sizes.largest_offset)).tolist()
         return float(np.log(np.maximum(product, 0.0) / square)) - sizes.largest_offset
 
@@ -237,7 +239,7 @@ class _Positive(Response):
     allowed_targets = "numbers above 0"
     has_dispersion = True
     has_positive_mean = True
-    start_needs_all_rows = True
+    start_needs_all_rows = True  # no solver may start at the mode of a sample of the rows
 
     def variance(self, mean: Array) -> Array:
         return np.square(mean)
@@ -247,7 +249,8 @@ class _Positive(Response):
 
     def log_likelihood(self, mean: Array, targets: Array, dispersion: float) -> Array:
         shape = 1.0 / dispersion
-        loss = shape * stirling.log1p_gap(_relative_excess(targets, mean))
+        loss = shape * stirling.log1p_gap(_relative_excess(targets, mean))  # ν (y/mean − 1 − log(y/mean))
+        # The remainder is log Γ(ν) − ν log ν + ν.
         return -loss - np.log(targets) - float(stirling.remainder(np.array(shape)))
 
     def is_allowed(self, targets: Array) -> NDArray[np.bool_]:
@@ -257,7 +260,8 @@ class _Positive(Response):
         if not mean_deviance > 0:
             return super().likeliest_dispersion(mean_deviance)
         # The likeliest ν = 1/φ solves log ν − ψ(ν) = D/2, where D is the mean deviance and ψ the digamma
-        # function. The left side is between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D.
+        # function. The left side is between 1/(2ν) and 1/ν, so that ν is between 1/D and 2/D. (The slope is
+        # ψ(ν) − log ν.)
         low, high = np.log(0.5 / mean_deviance), np.log(4.0 / mean_deviance)
         rising = lambda log_shape: mean_deviance + 2.0 * float(stirling.remainder_slope(np.exp(log_shape)))  # noqa: E731
         return float(np.exp(-find_root(rising, low, high)))
@@ -274,7 +278,7 @@ class Gamma(_Positive):
     """A gamma distribution with the canonical link: the score is one over the mean, and above zero."""
 
     link = "inverse"
-    is_decreasing = True
+    is_decreasing = True  # the mean falls as the score rises
 
     def loss(self, scores: Array, targets: Array) -> tuple[Array, Array]:
         inside = scores > 0
@@ -317,6 +321,7 @@ class GammaLog(_LogLink, _Positive):
             return np.asarray(targets * np.exp(-scores))
 
     def find_null_intercept(self, sizes: NullModelSizes, sum_rows: SumOverRows) -> float:
+        # Offsets are shifted by the smallest one, so that no exponential overflows.
         ratios = sum_rows(partial(self._sum_ratios, -sizes.smallest_offset))[0]
         return float(np.log(ratios / sizes.weight)) - sizes.smallest_offset
 

@@ -21,7 +21,8 @@ ALL_ZERO = (
     "all targets are 0, so that the likelihood rises for ever as the intercept falls, expected some "
     "above 0: set intercept_alpha above 0, or collect more rows"
 )
-_LEAST_SQUARES = 1e-16  # smaller residual squares of rescaled targets are mostly rounding
+# The least `loss_scale` of normal targets: smaller residual squares of rescaled targets are mostly rounding.
+_MIN_NORMAL_SCALE = 1e-16
 _MAX_TARGET = 1e152  # the sum of squares of 10,000 such targets is still finite
 
 
@@ -89,7 +90,7 @@ class Response(ABC):
 
         For normal targets it is at least 1e-16 instead, because their loss is in the squared unit of targets.
         """
-        return max(_LEAST_SQUARES if self.targets_have_unit else 1.0, abs(value))
+        return max(_MIN_NORMAL_SCALE if self.targets_have_unit else 1.0, abs(value))
 
     # ── the distribution of targets ──
 
