@@ -223,7 +223,8 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
 def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], seed: int) -> list[int]:
     """Return for each label the sum of the fingerprints of all stored features, modulo 2**64.
 
-    A fingerprint is multiplied by the weight of the message that has the feature.
+    A fingerprint, the pseudo-random number of a key (see `fingerprint`), is multiplied by the weight of the
+    message that has the feature.
     """
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}

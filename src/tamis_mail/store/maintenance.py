@@ -61,9 +61,8 @@ class Status:
     spam_period: tuple[int, int] | None
     wanted_period: tuple[int, int] | None
     people: PeopleCounts
-    word_list: (
-        tuple[int, int] | None
-    )  # the numbers of spam and ham messages that an imported word list counts
+    # The numbers of spam and ham messages that the imported word list counts; None if there is no list.
+    word_list: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +186,13 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
         )
     max_weight = store.message_weight() * GUESS_UNITS >> halvings
 
-    def select_stale(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
+    def select_rare(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
         is_guessed = np.array([label.name in GUESSED_LABELS for label in labels], bool)
         weight = np.minimum(table.counts[:, ~is_guessed].sum(axis=1), MAX_COUNT // GUESS_UNITS) * GUESS_UNITS
-        is_stale: NDArray[np.bool_] = weight + table.counts[:, is_guessed].sum(axis=1) <= max_weight
-        return is_stale
+        is_rare: NDArray[np.bool_] = weight + table.counts[:, is_guessed].sum(axis=1) <= max_weight
+        return is_rare
 
-    return drop(store, select_stale, progress)
+    return drop(store, select_rare, progress)
 
 
 def drop(
@@ -203,8 +202,9 @@ def drop(
 
     So forgetting a message whose features are stored subtracts exactly what is left of it. A message whose
     features are not stored may have features that were dropped: in a store with `prunings() > 0`, subtract
-    it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped. With `has_effect`
-    False, the caller says that these features hardly change verdicts, and the fitted weights stay.
+    it by `Writer.add_clipped`, which makes no count negative. The fitted weights are deleted if any feature
+    is dropped. With `has_effect` False, the caller says that these features hardly change verdicts, and the
+    fitted weights stay.
     """
     before = _count_bytes(store)
     with store.transaction() as writer:
@@ -638,7 +638,11 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
 
 
 def compare_features(store: Store) -> list[str]:
-    """Compare the counts with the stored features of messages, if they must be the sum of these."""
+    """Compare the counts with the stored features of messages, if they must be the sum of these.
+
+    Each key gets a pseudo-random number (`bundle_tables.fingerprint`). If the sums of these numbers are
+    equal, the counts almost certainly are.
+    """
     if not _has_all_features(store):
         return []
     labels, seed = store.labels(), secrets.randbits(64)

@@ -171,9 +171,9 @@ class ReplicaConnection(Connection):
         """Update the replica from the server, now and before each use, and record which rows change."""
         self._name, self._path, self._readonly = name, path, readonly
         with explain_errors(name):
-            # After a power failure, the replica is updated or loaded again.
+            # Commits do not wait for the disk: after a power failure, the replica is updated or loaded again.
             super().execute("PRAGMA synchronous = NORMAL")
-            super().execute("PRAGMA temp_store = MEMORY")
+            super().execute("PRAGMA temp_store = MEMORY")  # for the table `changed`
             super().execute(
                 "CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID"
             )
@@ -251,6 +251,7 @@ class ReplicaConnection(Connection):
             self.rows.roll_back()
 
     def state_number(self) -> int:
+        """Return a number that changes with each commit: the beginning of the id of the last one."""
         position = self._read_position()
         return int.from_bytes(position.commit_id[:7], "big") if position else 0
 

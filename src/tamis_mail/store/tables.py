@@ -242,7 +242,7 @@ def look_up(
         refuse_more_labels(run, labels)
         entries = None if cache is None else cache.get(run.id)
         if entries is None:
-            shifted = keys >> np.uint64(run.shift)
+            shifted = keys >> np.uint64(run.shift)  # the numbers of shelves, from 0
             numbers = shifted[find_firsts(shifted)]
             if len(numbers) > 1 << run.bits >> 2:
                 rows = scan_shelves(connection, run).fetchall()
@@ -321,7 +321,7 @@ def _decode_entries(
 
 
 def find_widths(counts: Counts) -> NDArray[np.uint8]:
-    """(entries,): the smallest of WIDTHS into which all counts of an entry fit."""
+    """(entries,): the smallest of WIDTHS (1, 2, 4 or 8 bytes) into which all counts of an entry fit."""
     widths = np.full(len(counts), max(WIDTHS), np.uint8)
     if core is not None:
         core.mail.find_widths(counts, widths)
