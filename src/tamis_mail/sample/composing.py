@@ -239,7 +239,7 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """Add one of the faults that spam kits make to headers and body.
+    """Add one of the faults that spam kits (programs that send spam) make to headers and body.
 
     With probability 3/8, or if the message cannot have the fault that was drawn, add none.
     """
