@@ -260,7 +260,7 @@ class Catalog:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            # The lowest byte of an extended code is the primary one.
+            # The lowest byte of an extended error code of SQLite is the primary code.
             is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _TEMPORARY_ERRORS
             advice = "delete it, and a new one is made" if is_damaged else "check its disk, and try again"
             raise CatalogError(f"the catalog {self.path} cannot be used ({error}): {advice}") from error

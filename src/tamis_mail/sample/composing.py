@@ -15,7 +15,7 @@ from tamis_mail.sample.writers import WRITERS, Writer
 # The recipient, and her addresses.
 _ME = "Mirelle Tavast"
 _PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
-_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # handled by the composer, not copied
+_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # made by this module, not copied
 
 # By language; a charset that is repeated is picked more often.
 _CHARSETS = {

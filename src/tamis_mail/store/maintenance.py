@@ -262,6 +262,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                     f"the store {one.name} has counts too large to be merged (they would be multiplied by "
                     f"{factor}): learn its mail into a new store, and merge that"
                 )
+        # For each label of the other store, its column in this store.
         columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
             "UPDATE journal SET weight = weight * ?, rest = rest * ?", (own_factor, own_factor)
@@ -341,7 +342,7 @@ class _JournalUnion:
         self._store = store
         self._other = other
         self._writer = writer
-        self._factor = factor
+        self._factor = factor  # by which the weights of the other store are multiplied
         self._is_unpruned = not store.prunings() and not other.prunings()
         self._subtractions: list[CountTable] = []
         self._added = self._shared = self._differing = 0  # numbers of messages, as in `MergeSummary`

@@ -83,7 +83,7 @@ def connect(address: Address) -> "PostgresqlRows":
 
 
 class PostgresqlRows:
-    """The rows of one store in a PostgreSQL database."""
+    """The rows of one store in a PostgreSQL database. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
         self._name = address.own_name  # the address of the store, for error messages

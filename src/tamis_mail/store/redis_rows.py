@@ -133,7 +133,7 @@ def connect(address: Address) -> "RedisRows":
 
 
 class RedisRows:
-    """The rows of one store on a Redis or Valkey server."""
+    """The rows of one store on a Redis or Valkey server. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
         self._name = address.own_name

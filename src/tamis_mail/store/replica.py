@@ -397,14 +397,15 @@ class ReplicaConnection(Connection):
 def _make_triggers(number: int, table: str) -> Iterator[str]:
     """Yield statements that create triggers, which insert the keys of changed rows into `changed`."""
     key = _KEY_COLUMNS[table]
-    for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
+    # SQLite gives the row before and after an event the names `old` and `new`.
+    for event, names in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
         # Not INSERT OR IGNORE: the conflict clause of the statement that fires a trigger would override it.
         insertions = "".join(
-            f"INSERT INTO changed SELECT {number}, {side}.{key} WHERE NOT EXISTS "
-            f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {side}.{key});"
-            for side in sides
+            f"INSERT INTO changed SELECT {number}, {name}.{key} WHERE NOT EXISTS "
+            f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {name}.{key});"
+            for name in names
         )
-        condition = f"WHEN {sides[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
+        condition = f"WHEN {names[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
         yield (
             f"CREATE TEMP TRIGGER record_{event}_{table} AFTER {event} ON main.{table} {condition} "
             f"BEGIN {insertions} END"

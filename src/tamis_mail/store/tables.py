@@ -33,7 +33,7 @@ _SMALL_RUN = 1 << 20  # entries; the keys of a smaller run may take 8 bytes: see
 # When runs are merged, at most so many entries of so many labels are in memory; with more labels, fewer.
 _SLICE_ENTRIES, _SLICE_LABELS = 1 << 21, 4
 _EXACT_BOUND = 2.0**62.5  # if a sum in float64 is below this, the same sum of integers fits into 64 bits
-_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; the rows of a damaged store may name more
+_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @record(frozen=True, slots=True)
