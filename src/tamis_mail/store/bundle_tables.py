@@ -126,7 +126,7 @@ def read_messages(
     starts = np.concatenate([[0], np.cumsum(sizes)])
     first, last = starts[:-1].tolist(), starts[1:].tolist()
     indices = np.empty(starts[-1], np.intp)
-    keys, all_indices = merge_keys(bundles)
+    keys, all_indices = merge_keys(bundles)  # the distinct keys, and for each bundle its indices into them
     for bundle, bundle_indices, pairs in zip(bundles, all_indices, places, strict=True):
         bundle_starts = bundle.starts.tolist()
         for message, place in pairs:

@@ -167,6 +167,7 @@ def compact(store: Store, progress: Progress | None = None) -> int:
         all_runs = runs.all_runs(store.connection)
         if len({run.generation for run in all_runs}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
+    # SQLite reports Ctrl-C as an OperationalError, too; it is not suppressed.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
     return _count_bytes(store)

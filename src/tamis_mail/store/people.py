@@ -106,7 +106,7 @@ def look_up(store: Store, addresses: Iterable[str]) -> People:
 
 
 def _list_covering_entries(address: str) -> list[str]:
-    """List the possible entries that cover an address, the most specific first."""
+    """List the possible entries that cover an address: itself, and @ with its domain or one above that."""
     return [address, *(f"@{domain}" for domain in split_domain(address))]
 
 
