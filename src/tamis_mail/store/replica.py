@@ -231,8 +231,8 @@ class ReplicaConnection(Connection):
             super().execute("DELETE FROM changed")
             base, self._base = self._base, None
             self.rows.commit(base, following, changes, self.progress)
-            # If the replica cannot be written, it is updated from the server before its next use. Ctrl-C, which
-            # SQLite reports as an OperationalError, is not suppressed.
+            # If the replica cannot be written, it is updated from the server before its next use. SQLite
+            # reports Ctrl-C as an OperationalError, too; it is not suppressed.
             with suppress(sqlite3.OperationalError), reraise_interrupts():
                 super().commit_writing()
             super().roll_back()
