@@ -174,7 +174,7 @@ def _make_prefix(path: Path) -> str:
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of this path whose writers were killed, recognised by their free locks."""
     with suppress(OSError):
-        for name in os.listdir(path.parent):  # noqa: PTH208 (names only)
+        for name in os.listdir(path.parent):  # noqa: PTH208 (pathlib would make a Path of each name)
             if name.startswith(_make_prefix(path)) and name.endswith(_SUFFIX):
                 with suppress(OSError):
                     _remove_unless_locked(path.with_name(name))

@@ -18,7 +18,7 @@ from tamis_mail.records import record
 
 REPLICAS = "TAMIS_REPLICAS"  # the environment variable that names the folder of replicas
 
-# With one slash, because pathlib turns // into /.
+# With one slash, because pathlib turns // into /. The schemes rediss and valkeys mean a connection by TLS.
 _SCHEMES = ("postgresql:/", "redis:/", "rediss:/", "valkey:/", "valkeys:/", "postgres:/")
 _MAX_NAME_LENGTH = 100  # characters of the name of a store
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.+_-=")
@@ -36,7 +36,7 @@ class Address:
     """A store on a server."""
 
     kind: str  # postgresql or redis
-    url: str  # for the driver, without the parameters store, site and weight
+    url: str  # for the driver (psycopg or redis), without the parameters store, site and weight
     store: str  # the name of the store on that server
     site: str  # the name of the store of the whole site, whose counts are added; empty if there is none
     weight: int  # of a message of this store, where one of the site's store has weight 1

@@ -36,11 +36,12 @@ _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # the years 1 to
 MAX_SOURCE_LENGTH = 1 << 12  # characters of the name of a mailbox; a longer name is truncated
 _MAX_SETTING_LENGTH = 1 << 12  # characters of the value of a setting
 MAX_ENTRY_LENGTH = 255  # characters of an address, or of @ and a domain
-# Characters of all addresses of a sent message: with escapes, they still fit into one line of an export.
+# Characters of all addresses of a sent message: escaped as in JSON, they still fit into one line of the text
+# that `tamis store export` writes.
 MAX_SENDERS_LENGTH = 1000
 MAX_RECIPIENTS_LENGTH = 1 << 12
 _MAX_WEIGHTS_LENGTH = 1 << 10  # weights that the filter writes have about 300 characters
-_MAX_RULE_LENGTH = 1 << 12  # a rule that `tune` writes has about 600 characters
+_MAX_RULE_LENGTH = 1 << 12  # a rule that `tamis tune` fits and writes has about 600 characters
 
 
 # The kinds of values. `accepts` says whether a value is of the kind, `str` describes the kind for messages,
@@ -174,10 +175,10 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
     "run": {
         "id": Integer(0, MAX_COUNT),
         "generation": Integer(0, MAX_COUNT),
-        "start": Integer(0, MAX_COUNT),
-        "bits": Integer(0, KEY_BITS),
-        "width": Integer(1, 8),
-        "labels": Integer(1, MAX_LABELS),
+        "start": Integer(0, MAX_COUNT),  # the id of its first shelf
+        "bits": Integer(0, KEY_BITS),  # it has 2**bits shelves
+        "width": Integer(1, 8),  # bytes of a count
+        "labels": Integer(1, MAX_LABELS),  # the number of counts of an entry
         "entries": Integer(0, 1 << KEY_BITS),
     },
     "word_list": {
@@ -206,8 +207,8 @@ TABLES: Mapping[str, Mapping[str, Integer | Text | Bytes | Nullable]] = {
     },
     "correspondent": {
         "address": Text(MAX_ENTRY_LENGTH),
-        "received": Integer(0, MAX_COUNT),
-        "wrote": Integer(0, MAX_COUNT),
+        "received": Integer(0, MAX_COUNT),  # sent messages to the address
+        "wrote": Integer(0, MAX_COUNT),  # sent messages from the address, which is one of the user's own
     },
 }
 
@@ -221,12 +222,14 @@ REPLICA_POSITION = "replica"
 _INTEGER_SETTINGS = {
     "epoch": Integer(0, MAX_DECAYS),
     "era": Integer(0, _MAX_OPERATIONS),
-    "tokens": Integer(0, _MAX_OPERATIONS),
+    "tokens": Integer(0, _MAX_OPERATIONS),  # the version of the tokens that an import counts
 }
 
-# The fields of `verdict.rule.View` and `verdict.rule.Rule`, which explains them. Divisors (prior, reluctance,
-# acquaintance) are positive. The limits are far beyond the values that `tune` can fit, and narrow enough that
-# log-odds do not overflow.
+# The fields of `verdict.rule.View` and `verdict.rule.Rule`. Of a view, `prior` is the number of
+# pseudo-messages of the Beta prior of each feature, and `pooled` says whether the mean of this prior is the
+# feature's overall rate. Of a rule, `spam` and `ham` are the thresholds of the probability, and `guessed` is
+# the weight of a message with a guessed label. Divisors (prior, reluctance, acquaintance) are positive. The
+# limits are far beyond the values that `tamis tune` can fit, and narrow enough that log-odds do not overflow.
 _CENTRE = Real(-1e4, 1e4)
 _VIEW_FIELDS: dict[str, Real | Boolean] = {
     "scale": Real(0, 1e4),

@@ -233,8 +233,9 @@ class Catalog:
     def _set_up(self) -> None:
         """Set the options of the connection, and create the tables of a new file."""
         connection = self._connection
+        # Views and triggers of a file that somebody else made cannot call functions with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # commits do not wait for the disk
         # In kilobytes. With 16,000, pages of the list were read no faster, and memory grew with each page.
         connection.execute("PRAGMA cache_size = -2000")
         connection.execute("PRAGMA journal_mode = WAL")
@@ -259,7 +260,7 @@ class Catalog:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            # The lowest byte of an extended code is the primary one.
+            # The lowest byte of an extended error code of SQLite is the primary code.
             is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF not in _TEMPORARY_ERRORS
             advice = "delete it, and a new one is made" if is_damaged else "check its disk, and try again"
             raise CatalogError(f"the catalog {self.path} cannot be used ({error}): {advice}") from error
@@ -538,7 +539,7 @@ class Catalog:
             connection = self._connection
             applied = self._read_state("event")  # another thread may have applied some meanwhile
             events = [event for event in events if event.number > applied]
-            message_events = [event for event in events if event.digest]  # without erased events
+            message_events = [event for event in events if event.digest]  # without those that were erased
             connection.executemany(
                 _INSERT_FROM_LOG,
                 (

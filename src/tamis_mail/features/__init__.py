@@ -89,6 +89,7 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     >>> len(packed) // 8, date
     (36, 1030115422)
     """
+    # MESSAGE_READER is the core's reader of tokens of version 2; None if there is no core.
     by_core = (
         [None] * len(messages)
         if MESSAGE_READER is None or version == 1

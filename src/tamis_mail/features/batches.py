@@ -2,6 +2,7 @@
 
 A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
 reads the few messages that the core leaves to it. Tokens of older versions are not read this way.
+CANONICAL_FORM and MESSAGE_READER are the readers of the core; both are None if there is no core.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 - Of a Maildir: the files of `cur` and `new`, together, by name, which begins with the time of delivery.
   Its folders `.Name` are other mailboxes, whose files follow only if the caller asks for them.
-- Of an MH folder, which has one file per message: the files whose names are numbers, by number.
+- Of an MH folder, which has one file per message, and perhaps its marks in `.mh_sequences`: the files whose
+  names are numbers, by number.
 - Of any other folder: all files by name, and those of its folders, recursively, without hidden ones.
 - A link to a target outside the named folder is not followed: it could be any file, such as a password.
 """

@@ -8,8 +8,9 @@
   belongs to neither message. A length is ignored if the message would exceed `largest`, if the header is
   longer than 64 KiB, or if the name is not in a usual spelling: its "ength" must be in lower case.
 - From a message that ends where its length says, no ">" is removed. This is right for mboxcl2, but mboxcl has
-  escaped lines, which stay escaped. In other messages one ">" is removed from lines ">From ", ">>From ", …
-  (mboxrd; mboxo is ambiguous, and is read in the same way).
+  escaped lines, which stay escaped. In other messages one ">" is removed from lines ">From ", ">>From ", …:
+  mboxrd has escaped all such lines. Programs that write mboxo have escaped only lines "From "; which lines
+  these were cannot be told, so it is read as mboxrd.
 
 To find messages, the text is searched for "From ", at 1 GB/s; to read it by lines would be slower. The core
 finds the messages that end within the bytes in memory. This module is the reference for it, and finds the

@@ -120,7 +120,8 @@ class Content:
 class _Unpacker:
     """Decompresses a file, with no more output at a time than requested.
 
-    `head` are the first bytes of the file, which were read already, and `magic` is a key of _FORMATS.
+    `head` are the first bytes of the file, which were read already, and `magic` those of them that identify
+    its format (a key of _FORMATS).
     """
 
     __slots__ = (

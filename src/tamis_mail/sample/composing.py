@@ -15,7 +15,7 @@ from tamis_mail.sample.writers import WRITERS, Writer
 # The recipient, and her addresses.
 _ME = "Mirelle Tavast"
 _PRIVATE, _WORK, _LISTS = "mirelle@tavast.example", "m.tavast@quillmoor.example", "mtavast@example.org"
-_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # handled by the composer, not copied
+_OWN_HEADERS = {"From", "To", "Subject", "Attach", "Calendar"}  # made by this module, not copied
 
 # By language; a charset that is repeated is picked more often.
 _CHARSETS = {
@@ -239,7 +239,7 @@ def _make_calendar(summary: str, draft: Draft, dice: Dice) -> str:
 
 
 def _add_fault(headers: Headers, part: Part, subject: str, dice: Dice) -> tuple[Headers, Part]:
-    """Add one of the faults that spam kits make to headers and body.
+    """Add one of the faults that spam kits (programs that send spam) make to headers and body.
 
     With probability 3/8, or if the message cannot have the fault that was drawn, add none.
     """

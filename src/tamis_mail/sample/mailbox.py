@@ -10,7 +10,7 @@ from tamis_mail.sample.composing import compose
 from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import Label, Recipe, recipes
 
-_START = datetime(2026, 1, 5)  # noqa: DTZ001  (UTC throughout; zones are only written)
+_START = datetime(2026, 1, 5)  # noqa: DTZ001  (in UTC, as all times here; zones are in headers only)
 _DAYS = 174  # of mail
 # Kinds of recipes that arrive in office hours.
 _OFFICES = {"appointment", "bank", "doctor", "estate", "school"}
@@ -32,6 +32,7 @@ def messages(seed: int = 2026) -> Iterator[Sample]:
     >>> first.label in {"ham", "spam"}, b"\\nDelivered-To: " in first.raw.replace(b"\\r\\n", b"\\n")
     (True, True)
     """
+    # Time of arrival, index, recipe, dice, and the turn, which selects alternatives of the recipe.
     planned: list[tuple[datetime, int, Recipe, Dice, int]] = []
     for recipe in recipes():
         for copy in range(recipe.times):

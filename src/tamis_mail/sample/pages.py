@@ -99,6 +99,7 @@ def _render_webmail(body: str, dice: Dice) -> str:
 
 
 def _render_office(body: str, dice: Dice) -> str:
+    """Write a page as word processors do, with the class names and style sheet of Microsoft Word."""
     font = dice.pick(("Calibri", "Aptos", "Arial"))
     inner = _render(
         body,
@@ -118,7 +119,10 @@ def _render_office(body: str, dice: Dice) -> str:
 
 
 def _render_shop(body: str, dice: Dice) -> str:
-    """Write a page as shops do, with nested tables, a button, and a hidden text for the list of messages."""
+    """Write a page as shops do, with nested tables, a button, and a hidden text.
+
+    Mail programs show the hidden text in the list of messages.
+    """
     colour, width = (
         dice.pick(("#0b6b53", "#b3261e", "#1a4fa0", "#333333", "#d97706")),
         dice.pick((600, 620, 640)),
@@ -146,7 +150,7 @@ def _render_shop(body: str, dice: Dice) -> str:
 
 
 def _render_kit(body: str, dice: Dice) -> str:
-    """Write a page as spam kits do, with obsolete tags, some of them unclosed."""
+    """Write a page as spam kits do (programs that send spam), with obsolete tags, some of them unclosed."""
     colour, size = dice.pick(("#FF0000", "navy", "#000080", "green", "#CC0066")), dice.pick(("3", "4", "5"))
     inner = _render(
         body,

@@ -116,7 +116,7 @@ class Slots:
         """Draw the name of a spammer's host, which is reserved for examples."""
         dice, lists = self._dice, words()
         if dice.chance(0.4):
-            return dice.pick(lists["any.known_junk"])
+            return dice.pick(lists["any.known_junk"])  # hosts that several messages share
         name = dice.pick(lists["any.junk"]) + dice.pick(("", "-", "")) + dice.pick(lists["any.junk"])
         if dice.chance(0.4):
             name += dice.digits(dice.draw_between(1, 3))
@@ -155,6 +155,7 @@ class Slots:
             "code": lambda: self._dice.string(8, "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"),
             "hex": lambda: self._dice.hexadecimal(12),
             "token": lambda: self._dice.token(22),
+            # In the form of a Bitcoin address.
             "wallet": lambda: "bc1q" + self._dice.string(38, "acdefghjklmnpqrstuvwxyz023456789"),
             "today": lambda: self._format_date(0),
             "past": lambda: self._format_date(-self._dice.draw_between(2, 20)),

@@ -7,8 +7,9 @@ from tamis_mail.sample.dice import Dice
 from tamis_mail.sample.recipes import words
 
 _MARKED = re.compile(r"~([^~\n]+)~")
+# Latin letters, and Cyrillic letters that look like them (homoglyphs).
 _LOOK_ALIKE = str.maketrans("aeopcxyiACEHKMOPTX", "аеорсхуіАСЕНКМОРТХ")
-_LEET = str.maketrans("aeiost", "43105+")  # letters, and signs that look like them
+_LEET = str.maketrans("aeiost", "43105+")  # letters, and digits and signs that look like them (leet)
 
 
 def disguise(text: str, tricks: tuple[str, ...], dice: Dice, *, html: bool) -> str:

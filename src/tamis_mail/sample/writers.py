@@ -125,6 +125,7 @@ def _make_webmail_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_office_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the headers of an office's mail program and server, with fields that Outlook writes."""
     site = dice.string(6, "ABCDEFGHKLMNPR") + "01"
     return (
         _make_received_field(
@@ -142,6 +143,7 @@ def _make_office_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_bulk_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the headers of a service that sends newsletters."""
     campaign = dice.digits(7)
     return (
         _make_signature_field(draft, dice, dice.pick(("k1", "mailer", "selector2"))),
@@ -162,6 +164,7 @@ def _make_bulk_headers(draft: Draft, dice: Dice) -> Headers:
 
 
 def _make_robot_headers(draft: Draft, dice: Dice) -> Headers:
+    """Return the headers of a program that sends automatic mail, such as receipts."""
     return (
         _make_received_field(draft, dice, f"app{dice.draw_between(1, 6)}.{draft.domain}", "ESMTP"),
         *_make_basic_fields(

@@ -126,7 +126,7 @@ def read_messages(
     starts = np.concatenate([[0], np.cumsum(sizes)])
     first, last = starts[:-1].tolist(), starts[1:].tolist()
     indices = np.empty(starts[-1], np.intp)
-    keys, all_indices = merge_keys(bundles)
+    keys, all_indices = merge_keys(bundles)  # the distinct keys, and for each bundle its indices into them
     for bundle, bundle_indices, pairs in zip(bundles, all_indices, places, strict=True):
         bundle_starts = bundle.starts.tolist()
         for message, place in pairs:
@@ -223,7 +223,8 @@ def find_faults(connection: sqlite3.Connection) -> list[str]:
 def sum_fingerprints(connection: sqlite3.Connection, labels: Sequence[Label], seed: int) -> list[int]:
     """Return for each label the sum of the fingerprints of all stored features, modulo 2**64.
 
-    A fingerprint is multiplied by the weight of the message that has the feature.
+    A fingerprint, the pseudo-random number of a key (see `fingerprint`), is multiplied by the weight of the
+    message that has the feature.
     """
     totals = [0] * len(labels)
     others = {label.id: _find_other_guess(label, labels) for label in labels}

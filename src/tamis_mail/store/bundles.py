@@ -32,7 +32,7 @@ from tamis_mail.store.database import StoreError
 
 LOW_BYTES = (3, 4, 5)
 LONG_GAP = 255
-HEAD = struct.Struct("<IIB")
+HEAD = struct.Struct("<IIB")  # the first three numbers
 _COMPRESSED = 16  # added to the number of bytes of the low part if the gaps are compressed
 _MAX_GAP_BYTES = 5 * MAX_BUNDLE_FEATURES
 
@@ -44,7 +44,8 @@ class Layout:
     messages: int
     keys: int
     low_bytes: int  # of the low part of a key
-    lows: int  # the offset of the low parts
+    # The offsets of the low parts, the high parts, the gaps of one byte, and the long gaps.
+    lows: int
     highs: int
     gaps: int
     long_gaps: int

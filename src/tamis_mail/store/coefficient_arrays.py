@@ -1,4 +1,8 @@
-"""Coefficients of many features, read from the store and written to it, in NumPy."""
+"""Coefficients of many features, read from the store and written to it, in NumPy.
+
+The highest b bits of a feature's key are the number of the shelf that has its coefficient; an entry of the
+shelf has the other bits, and the coefficient as an integer, in multiples of UNIT.
+"""
 
 import sqlite3
 
@@ -10,7 +14,7 @@ from tamis_mail.features.arrays import find_firsts, find_keys
 from tamis_mail.store.coefficients import FEW_ENTRIES, UNIT, entry_format, read_shelves, refuse_cut_off
 from tamis_mail.store.runs import choose_bits
 
-_LARGEST = 2**15 - 1  # in UNITs: a larger coefficient is clipped, so that it fits into two bytes
+_LARGEST = 2**15 - 1  # in multiples of UNIT: a larger coefficient is clipped, so that it fits into two bytes
 
 
 def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int) -> NDArray[np.float64]:
@@ -25,7 +29,7 @@ def look_up(connection: sqlite3.Connection, keys: NDArray[np.uint64], bits: int)
 
 
 def count_units(coefficients: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return coefficients as they are stored: rounded to whole numbers of UNITs, and clipped."""
+    """Return coefficients as they are stored: rounded to multiples of UNIT, and clipped."""
     return np.clip(np.rint(coefficients / UNIT), -_LARGEST, _LARGEST).astype(np.int64)
 
 
@@ -71,7 +75,7 @@ def find_faults(connection: sqlite3.Connection, bits: int) -> list[str]:
 
 
 def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
-    """Return the keys and the values (in UNITs) of shelves, in the order of the shelves' numbers."""
+    """Return the keys and the values (multiples of UNIT) of shelves, in the order of the shelves' numbers."""
     numbers = sorted(shelves)
     records = np.frombuffer(b"".join(shelves[number] for number in numbers), _make_entry_type(bits))
     sizes = [len(shelves[number]) // records.itemsize for number in numbers]
@@ -82,4 +86,5 @@ def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], N
 
 
 def _make_entry_type(bits: int) -> np.dtype[np.void]:
-    return np.dtype([("key", entry_format(bits)[:2]), ("value", "<i2")])
+    key_type = entry_format(bits)[:2]  # without the type of the value
+    return np.dtype([("key", key_type), ("value", "<i2")])

@@ -1,8 +1,8 @@
 """The format of the fitted coefficients of single features on disk. Each fit of the weights rewrites all.
 
 The highest bits of the keys divide the sorted entries into 2**bits shelves, each of which is one row of the
-table `coefficient`. An entry has the lower bits of a key, and the coefficient as a whole number of UNITs in
-two bytes. A coefficient that is rounded to zero is not stored.
+table `coefficient`. An entry has the lower bits of a key, and the coefficient as a multiple of UNIT in two
+bytes. A coefficient that is rounded to zero is not stored.
 """
 
 import sqlite3
@@ -36,7 +36,7 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], bits: int) -> d
         if data is None:
             continue
         pattern = (key & low_bits).to_bytes(key_size, "little")
-        offset = data.find(pattern)
+        offset = data.find(pattern)  # if it is not at the beginning of an entry, the search goes on
         while offset > 0 and offset % entry.size:
             offset = data.find(pattern, offset + 1)
         if offset >= 0:

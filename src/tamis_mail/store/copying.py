@@ -18,7 +18,8 @@ def copy(
     """Copy the contents of a store to another one; return the number of learned messages.
 
     With `replace`, the contents of the other store are deleted; otherwise StoreError is raised if it has any.
-    Counts, settings, coefficients and lists are the same, to the bit. The log of events is not copied.
+    SHARED_TABLES, which are copied, are all tables except the list of migrations of an SQLite file. Counts,
+    settings, coefficients and lists are the same, to the bit. The log of events is not copied.
     """
     if source.path.resolve() == target.path.resolve():
         raise StoreError(f"the store {source.name} cannot be copied to itself: give another one")

@@ -28,8 +28,10 @@ from tamis_mail.store.tables import CountTable, column_sums
 
 LABELS = (SPAM, HAM)
 
+# A token, its counts of spam and of ham, and perhaps the date of its last use.
 _BOGOFILTER = re.compile(rb"(\S+) (\d{1,12}) (\d{1,12})(?: \d+)?\r?\n?")
 _TOTALS_TOKEN = b".MSG_COUNT"
+# A token: its counts of spam and of ham, the time of its last use, and its hash in hexadecimal digits.
 _SPAMASSASSIN = re.compile(rb"t\t(\d{1,12})\t(\d{1,12})\t-?\d+\t([0-9a-f]{10})\r?\n?")
 _MAX_LINE_BYTES = 1 << 16  # a token of bogofilter has at most 30 bytes, one of SpamAssassin has 5
 _COUNT_BITS = 40  # bits of a count of 12 digits
@@ -53,7 +55,8 @@ class ImportSummary:
 def load_bogofilter(store: Store, file: Iterable[bytes]) -> ImportSummary:
     """Import the output of `bogoutil -d wordlist.db`: lines of a token, spam count, ham count and date.
 
-    Tokens that begin with a dot are skipped: they are records of bogofilter, such as .MSG_COUNT.
+    Tokens that begin with a dot are records of bogofilter, and are skipped, except .MSG_COUNT, whose counts
+    are the numbers of messages.
     """
     buffer = _CountBuffer()
     total: tuple[int, int] | None = None
@@ -124,8 +127,8 @@ def load_spamassassin(store: Store, file: Iterable[bytes], words: Iterable[bytes
     """Import the output of `sa-learn --backup`, for the tokens that are among the given words.
 
     SpamAssassin stores 40 bits of a word's SHA-1, not the word, so the words must come from a mailbox or a
-    dictionary. Words of the body in lower case, and hosts after `UD:`, are matched; tokens of header
-    fields are not.
+    dictionary. Words of the body in lower case, and hosts, which SpamAssassin writes after `UD:`, are
+    matched; tokens of header fields are not.
     """
     # token → the counts of spam and ham in one number: a dictionary of pairs would be twice as large
     token_counts: dict[int, int] = {}

@@ -61,9 +61,8 @@ class Status:
     spam_period: tuple[int, int] | None
     wanted_period: tuple[int, int] | None
     people: PeopleCounts
-    word_list: (
-        tuple[int, int] | None
-    )  # the numbers of spam and ham messages that an imported word list counts
+    # The numbers of spam and ham messages that the imported word list counts; None if there is no list.
+    word_list: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +167,7 @@ def compact(store: Store, progress: Progress | None = None) -> int:
         all_runs = runs.all_runs(store.connection)
         if len({run.generation for run in all_runs}) > 1:
             _rewrite(store, lambda table, *_: table, progress)
+    # SQLite reports Ctrl-C as an OperationalError, too; it is not suppressed.
     with suppress(sqlite3.OperationalError), reraise_interrupts():
         store.shrink()
     return _count_bytes(store)
@@ -187,13 +187,13 @@ def prune(store: Store, halvings: int = 1, progress: Progress | None = None) -> 
         )
     max_weight = store.message_weight() * GUESS_UNITS >> halvings
 
-    def select_stale(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
+    def select_rare(table: CountTable, labels: Sequence[Label]) -> NDArray[np.bool_]:
         is_guessed = np.array([label.name in GUESSED_LABELS for label in labels], bool)
         weight = np.minimum(table.counts[:, ~is_guessed].sum(axis=1), MAX_COUNT // GUESS_UNITS) * GUESS_UNITS
-        is_stale: NDArray[np.bool_] = weight + table.counts[:, is_guessed].sum(axis=1) <= max_weight
-        return is_stale
+        is_rare: NDArray[np.bool_] = weight + table.counts[:, is_guessed].sum(axis=1) <= max_weight
+        return is_rare
 
-    return drop(store, select_stale, progress)
+    return drop(store, select_rare, progress)
 
 
 def drop(
@@ -203,8 +203,9 @@ def drop(
 
     So forgetting a message whose features are stored subtracts exactly what is left of it. A message whose
     features are not stored may have features that were dropped: in a store with `prunings() > 0`, subtract
-    it by `Writer.add_clipped`. The fitted weights are deleted if any feature is dropped. With `has_effect`
-    False, the caller says that these features hardly change verdicts, and the fitted weights stay.
+    it by `Writer.add_clipped`, which makes no count negative. The fitted weights are deleted if any feature
+    is dropped. With `has_effect` False, the caller says that these features hardly change verdicts, and the
+    fitted weights stay.
     """
     before = _count_bytes(store)
     with store.transaction() as writer:
@@ -262,6 +263,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                     f"the store {one.name} has counts too large to be merged (they would be multiplied by "
                     f"{factor}): learn its mail into a new store, and merge that"
                 )
+        # For each label of the other store, its column in this store.
         columns = [writer.ensure_column(label.name) for label in other.labels()]
         connection.execute(
             "UPDATE journal SET weight = weight * ?, rest = rest * ?", (own_factor, own_factor)
@@ -341,7 +343,7 @@ class _JournalUnion:
         self._store = store
         self._other = other
         self._writer = writer
-        self._factor = factor
+        self._factor = factor  # by which the weights of the other store are multiplied
         self._is_unpruned = not store.prunings() and not other.prunings()
         self._subtractions: list[CountTable] = []
         self._added = self._shared = self._differing = 0  # numbers of messages, as in `MergeSummary`
@@ -638,7 +640,11 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
 
 
 def compare_features(store: Store) -> list[str]:
-    """Compare the counts with the stored features of messages, if they must be the sum of these."""
+    """Compare the counts with the stored features of messages, if they must be the sum of these.
+
+    Each key gets a pseudo-random number (`bundle_tables.fingerprint`). If the sums of these numbers are
+    equal, the counts almost certainly are.
+    """
     if not _has_all_features(store):
         return []
     labels, seed = store.labels(), secrets.randbits(64)

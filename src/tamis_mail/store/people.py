@@ -27,7 +27,7 @@ from tamis_mail.schema import (
 from tamis_mail.store.database import StoreError
 from tamis_mail.store.store import Store
 
-_NAMES = 400  # names, each bound twice, in one statement; older versions of SQLite allow 999 bound values
+_NAMES = 400  # entries of one query, each bound twice; older versions of SQLite allow 999 bound values
 _MAX_FAULTS = 20  # faults that are listed
 _PLAIN_ADDRESS = re.compile(r'[^\s"(),:;<>@\[\\\]]+@[^\s"(),:;<>@\[\\\]]+')
 
@@ -106,7 +106,7 @@ def look_up(store: Store, addresses: Iterable[str]) -> People:
 
 
 def _list_covering_entries(address: str) -> list[str]:
-    """List the possible entries that cover an address, the most specific first."""
+    """List the possible entries that cover an address: itself, and @ with its domain or one above that."""
     return [address, *(f"@{domain}" for domain in split_domain(address))]
 
 

@@ -47,7 +47,9 @@ _RETRY_SECONDS = 5.0  # how long to try to connect again: enough for a restart o
 _ROWS = 2000  # rows that are read or written at once
 _KEPT_COMMITS = 10_000  # a replica that lacks more commits reads all rows
 _TRIM = 500  # old commits and deleted rows are removed after every 500 commits
-_SCHEMA_LOCK = 0x74616D69  # "tami": the advisory lock that a process holds while it creates the tables
+# "tami": the number of a lock that a process holds while it creates the tables. PostgreSQL calls a lock of a
+# number, which belongs to no table, an advisory lock.
+_SCHEMA_LOCK = 0x74616D69
 _SCHEMA = """
     CREATE TABLE IF NOT EXISTS tamis_store (
         id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -81,7 +83,7 @@ def connect(address: Address) -> "PostgresqlRows":
 
 
 class PostgresqlRows:
-    """The rows of one store in a PostgreSQL database."""
+    """The rows of one store in a PostgreSQL database. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
         self._name = address.own_name  # the address of the store, for error messages
@@ -189,6 +191,7 @@ class PostgresqlRows:
     def _create(self) -> Position:
         commit_id = token_bytes(COMMIT_ID_BYTES)
         with self._connection.transaction():
+            # `to_regclass` returns NULL if there is no table of this name.
             (has_tables,) = self._connection.execute(
                 "SELECT to_regclass('tamis_row') IS NOT NULL"
             ).fetchone() or (False,)
@@ -347,7 +350,7 @@ class PostgresqlRows:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn errors of the driver into a StoreError of one line that says what to do."""
+        """Turn errors of the driver, psycopg, into a StoreError of one line that says what to do."""
         psycopg = import_module("psycopg")
         try:
             yield

@@ -8,8 +8,8 @@
     tamis:{name}:writer    the lock: the writer that holds it
     tamis:{name}:new:…     the rows of a commit while they are sent
 
-The name in braces is the hash tag of these keys: a Redis cluster stores keys with the same tag on one node. A
-commit is one Lua script, which the server runs without interruption: it checks that its client still holds
+The name in braces is the hash tag of these keys: a Redis cluster stores keys with the same tag on one server.
+A commit is one Lua script, which the server runs without interruption: it checks that its client still holds
 the lock, and changes rows, log and position. A client that lost the answer sends the script again. If the
 commit is the last one or in the log, the script then answers "committed" and changes nothing.
 
@@ -133,7 +133,7 @@ def connect(address: Address) -> "RedisRows":
 
 
 class RedisRows:
-    """The rows of one store on a Redis or Valkey server."""
+    """The rows of one store on a Redis or Valkey server. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
         self._name = address.own_name
@@ -305,6 +305,7 @@ class RedisRows:
                     progress((number + 1) / len(items))
 
     def _push(self, key: str, part: list[bytes]) -> None:
+        """Append to a list on the server, and let the list and the lock expire later, in one transaction."""
         pipeline = self._client.pipeline(transaction=True)
         pipeline.rpush(key, *part)
         pipeline.expire(key, _STAGED_SECONDS)
@@ -330,7 +331,7 @@ class RedisRows:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Turn errors of the driver into a StoreError of one line."""
+        """Turn errors of the driver, redis, into a StoreError of one line."""
         redis = import_module("redis")
         try:
             yield

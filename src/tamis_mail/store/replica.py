@@ -171,9 +171,9 @@ class ReplicaConnection(Connection):
         """Update the replica from the server, now and before each use, and record which rows change."""
         self._name, self._path, self._readonly = name, path, readonly
         with explain_errors(name):
-            # After a power failure, the replica is updated or loaded again.
+            # Commits do not wait for the disk: after a power failure, the replica is updated or loaded again.
             super().execute("PRAGMA synchronous = NORMAL")
-            super().execute("PRAGMA temp_store = MEMORY")
+            super().execute("PRAGMA temp_store = MEMORY")  # for the table `changed`
             super().execute(
                 "CREATE TEMP TABLE changed (number, key, PRIMARY KEY (number, key)) WITHOUT ROWID"
             )
@@ -231,7 +231,8 @@ class ReplicaConnection(Connection):
             super().execute("DELETE FROM changed")
             base, self._base = self._base, None
             self.rows.commit(base, following, changes, self.progress)
-            # If the replica cannot be written, it is updated from the server before its next use.
+            # If the replica cannot be written, it is updated from the server before its next use. SQLite
+            # reports Ctrl-C as an OperationalError, too; it is not suppressed.
             with suppress(sqlite3.OperationalError), reraise_interrupts():
                 super().commit_writing()
             super().roll_back()
@@ -251,6 +252,7 @@ class ReplicaConnection(Connection):
             self.rows.roll_back()
 
     def state_number(self) -> int:
+        """Return a number that changes with each commit: the beginning of the id of the last one."""
         position = self._read_position()
         return int.from_bytes(position.commit_id[:7], "big") if position else 0
 
@@ -396,14 +398,15 @@ class ReplicaConnection(Connection):
 def _make_triggers(number: int, table: str) -> Iterator[str]:
     """Yield statements that create triggers, which insert the keys of changed rows into `changed`."""
     key = _KEY_COLUMNS[table]
-    for event, sides in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
+    # SQLite gives the row before and after an event the names `old` and `new`.
+    for event, names in (("INSERT", ("new",)), ("UPDATE", ("old", "new")), ("DELETE", ("old",))):
         # Not INSERT OR IGNORE: the conflict clause of the statement that fires a trigger would override it.
         insertions = "".join(
-            f"INSERT INTO changed SELECT {number}, {side}.{key} WHERE NOT EXISTS "
-            f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {side}.{key});"
-            for side in sides
+            f"INSERT INTO changed SELECT {number}, {name}.{key} WHERE NOT EXISTS "
+            f"(SELECT 1 FROM changed WHERE number = {number} AND changed.key = {name}.{key});"
+            for name in names
         )
-        condition = f"WHEN {sides[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
+        condition = f"WHEN {names[-1]}.name <> '{REPLICA_POSITION}'" if table == "setting" else ""
         yield (
             f"CREATE TEMP TRIGGER record_{event}_{table} AFTER {event} ON main.{table} {condition} "
             f"BEGIN {insertions} END"

@@ -1,4 +1,4 @@
-"""The format of the counts on disk: sorted blocks of bytes, a log-structured merge tree.
+"""The format of the counts on disk: sorted blocks of bytes (a log-structured merge tree, as explained here).
 
 The counts are a sum of *runs*. A run is a sorted list of entries, written once and never changed. An entry is
 the key of a feature (its number) with one count per label. Learning writes a small run, forgetting one with
@@ -97,7 +97,8 @@ def look_up(connection: sqlite3.Connection, keys: Iterable[int], labels: int) ->
             data = rows.get(run.start + (key >> shift))
             if data is None:
                 continue
-            # A search of the bytes of a short shelf is ten times as fast as a bisection of its entries.
+            # A search of the bytes of a short shelf is ten times as fast as a bisection of its entries. If it
+            # finds a place that is not the beginning of an entry, it goes on.
             pattern = (key & low_bits).to_bytes(key_size, "little")
             if len(data) > _BISECT_BYTES:
                 offset = _bisect(data, size, key_size, key & low_bits)

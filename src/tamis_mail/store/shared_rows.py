@@ -41,7 +41,7 @@ SHARED_TABLES = (
 # A value begins with a letter for its type: i, b, t (text) or n (NULL).
 _INTEGER = struct.Struct("<cq")  # the letter and the integer
 _LENGTH = struct.Struct("<cI")  # the letter and the number of bytes that follow
-# Texts of errors that all servers can have; the first gap is for the address of the store.
+# Texts of errors that all servers can have; the first {} is for the address of the store.
 NEWER = "the store {} was written by a newer tamis ({}): upgrade this one"
 DELETED = "the store {} was deleted while it was created: try again"
 MISSING = "the store {} no longer exists on the server: learning mail creates it again"
@@ -121,7 +121,10 @@ class SharedRows(Protocol):
 
 
 def require_driver(module: str, address: Address, *, extra: str) -> None:
-    """Raise StoreError unless the driver of a server is installed; `extra` is the extra that installs it."""
+    """Raise StoreError unless the driver of a server, a Python module, is installed.
+
+    `extra` is the optional dependency of tamis that installs it.
+    """
     try:
         import_module(module)
     except ImportError as error:

@@ -33,7 +33,7 @@ _SMALL_RUN = 1 << 20  # entries; the keys of a smaller run may take 8 bytes: see
 # When runs are merged, at most so many entries of so many labels are in memory; with more labels, fewer.
 _SLICE_ENTRIES, _SLICE_LABELS = 1 << 21, 4
 _EXACT_BOUND = 2.0**62.5  # if a sum in float64 is below this, the same sum of integers fits into 64 bits
-_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; the rows of a damaged store may name more
+_MAX_SLICES = 1 << 14  # enough for 3 * 10**10 entries; a damaged store may claim more
 
 
 @record(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def look_up(
         refuse_more_labels(run, labels)
         entries = None if cache is None else cache.get(run.id)
         if entries is None:
-            shifted = keys >> np.uint64(run.shift)
+            shifted = keys >> np.uint64(run.shift)  # the numbers of shelves, from 0
             numbers = shifted[find_firsts(shifted)]
             if len(numbers) > 1 << run.bits >> 2:
                 rows = scan_shelves(connection, run).fetchall()
@@ -321,7 +321,7 @@ def _decode_entries(
 
 
 def find_widths(counts: Counts) -> NDArray[np.uint8]:
-    """(entries,): the smallest of WIDTHS into which all counts of an entry fit."""
+    """(entries,): the smallest of WIDTHS (1, 2, 4 or 8 bytes) into which all counts of an entry fit."""
     widths = np.full(len(counts), max(WIDTHS), np.uint8)
     if core is not None:
         core.mail.find_widths(counts, widths)
