@@ -145,12 +145,12 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
 
 
 class _State(NamedTuple):
-    """The reasons why text is not shown (see `styles.Effect`), and the background of its element."""
+    """The reasons why text cannot be read, and the background of its element."""
 
     is_hidden: bool = False
-    is_tiny: bool = False
-    is_thin: bool = False
-    is_same_colour: bool = False
+    is_tiny: bool = False  # the font is too small
+    is_thin: bool = False  # the lines are too low
+    is_same_colour: bool = False  # as the background
     background: Colour | None = None  # None if unknown, and in edition 1
 
 
