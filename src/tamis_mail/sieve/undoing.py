@@ -119,7 +119,7 @@ def describe(event: Event) -> str:
 def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, bytes]) -> list[Receipt]:
     """Undo events in one transaction; `messages` has the messages without stored features, by digest."""
     with store.transaction() as writer:
-        transaction = Transaction(store, writer, "")
+        transaction = Transaction(store, writer, source="")
         receipts = (_undo(store, transaction, event, messages) for event in events)
         return transaction.run(receipts, run_inline)
 

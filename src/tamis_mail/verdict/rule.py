@@ -290,7 +290,7 @@ def _side(
 
 def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
     """List the features that can have coefficients, which are those of the LAYER_VIEWS."""
-    mask = view_mask(token_version)
+    mask = view_mask(token_version)  # of the bits of a key that are the index of its view
     return [key for key in keys if key & mask in LAYER_VIEWS]
 
 

@@ -1,4 +1,4 @@
-"""Judge many messages by a table of all counts, in the compiled core, as `arrays` does up to rounding."""
+"""Judge many messages by a table of all counts, in the compiled core, as `arrays` does with NumPy."""
 
 from __future__ import annotations
 
