@@ -121,8 +121,8 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 
     Edition 2 reads _REST characters of that rest, and its links. Edition 1 reads all of it, but not its
-    links, knows fewer ways to hide text (`styles`) and fewer elements without end tags, and takes text for
-    Outlook, style sheets and blanks for hidden text.
+    links, knows fewer ways to hide text (`styles`) and fewer elements without end tags, and counts text that
+    only Outlook shows, style sheets and blanks as hidden text.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'

@@ -90,7 +90,7 @@ def subject_of(raw: bytes) -> str:
 def is_readable(evidence: Evidence) -> bool:
     """Whether a person can find the token in the message: not an n-gram of bytes, and not the intercept.
 
-    The length of the headers, which is evidence in version 1 of the tokens, has the view of the n-grams, too.
+    The length of the headers is readable, although it has the view of the n-grams (tokens of version 1).
     """
     if evidence.view == INTERCEPT_VIEW:
         return False

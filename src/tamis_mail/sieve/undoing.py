@@ -96,6 +96,7 @@ def _refuse_order(
         if later.number <= event.number:
             return
         is_undone = later.number in planned or _find_undo(undo_numbers, later.number, planned)
+        # An event that undid another one after `event` restored what was before that one.
         if not is_undone and later.undoes <= event.number:
             raise UndoError(
                 f"event {event.number} cannot be undone before event {later.number}, which came later and "

@@ -70,7 +70,7 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
         if name == "received":
             hops.append(value)
             if previous == name:
-                continue
+                continue  # in the order of fields, successive Received fields are one
         else:
             tokens.append((_read_field if name in _UNCACHED else _read_cached_field)(name, value))
         tokens.append(f"{previous}>{name}")  # the order of fields is typical of a program

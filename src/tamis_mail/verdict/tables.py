@@ -60,6 +60,7 @@ class TableRule:
                 hams,
                 shrinkage(spams, hams, rule),
             ]
+            # The tokens of version 1 have one view less than there are numbers of messages.
             for view, spams, hams in zip(rule.views, messages, rest_messages, strict=False)
         ]
         self._table.compare(list(columns), list(rest_columns), views, rule.acquaintance)
