@@ -230,6 +230,7 @@ class _PageReader:
     def read(self, text: str, tags: int) -> Page:
         """Read a page without comments and scripts, of which `tags` tags are interpreted."""
         patterns, actions = _compile_patterns(), _map_actions()
+        # The text before the first tag; then, of each tag, name, attributes, `>` and the text after it.
         pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
         if len(pieces) > 4 * tags:
@@ -284,7 +285,7 @@ class _PageReader:
                 and self.boxes >= styled[-1].boxes
                 and name not in [element.name for element in styled]
             ):
-                return
+                return  # no styled element can end with this tag
         elif self.edition > 1:
             if name in _CLOSED_BY:
                 self.close_before(name)

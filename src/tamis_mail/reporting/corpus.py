@@ -93,7 +93,7 @@ class Corpus:
         is_spam = self.is_spam[in_order]
         if not (can_fit_tokens(self.token_version) and can_fit(is_spam)):
             return Filter(statistic, prior, coefficients=None)
-        training = self._select(in_order[training_sample(is_spam)])
+        training = self._select(in_order[training_sample(is_spam)])  # `distinct`: indices of its features
         keys = self.keys[training.distinct]
         counts = statistic.total.value.T[training.distinct].astype(np.int64)
         fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, unit=1)
@@ -110,6 +110,7 @@ class Corpus:
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
         view_numbers = views(self.keys, self.token_version)  # of each feature: the index of its view
         counts = trained.statistic.total.value.T
+        # `messages` has the numbers of messages by view; here, they are the same for all views.
         intercept = rule.intercept * shrinkage(spam.messages[GRAMS], ham.messages[GRAMS], rule)
         result = np.full(len(messages), intercept)
         places = np.arange(len(messages))

@@ -39,6 +39,7 @@ def judge(
     contributions, header_length = _compute_contributions(pairs, rule, spam.messages, rest.messages)
     if coefficients:
         _add_coefficients(contributions, coefficients, rule.token_version)
+    # The numbers of messages with n-grams: all but the lent ones.
     intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     log_odds = intercept + header_length + sum(contributions.values())
     log_odds += sum(item.contribution for item in further_evidence)

@@ -24,6 +24,7 @@ class TableRule:
         self._other_labels = list_other_labels(labels)
         spam, rest = sides(labels, SPAM, self._other_labels, unit, rule.guessed)
         self._compare(spam.columns, spam.messages, rest.columns, rest.messages, rule)
+        # The numbers of messages with n-grams: all but the lent ones.
         self._intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
         all_labels, comparisons = one_versus_rest(labels, self._other_labels, unit)
         for comparison in comparisons:
