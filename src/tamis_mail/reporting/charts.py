@@ -150,6 +150,7 @@ def _choose_ticks(numbers: Sequence[int]) -> list[int]:
 
 
 def _format_percent(power: int) -> str:
+    """Format 10**power as a percentage."""
     return f"{format_number(10.0 ** (power + 2), max(0, -power - 2))} %"
 
 

@@ -14,7 +14,7 @@ class Receipt:
     """The outcome for one message.
 
     The action is `known` if the message already had the label, `moved` if it had another one, `ignored` for a
-    sent message without recipients, and `unknown` if it was to be forgotten or moved but had not been learned.
+    sent message without recipients, and `unknown` if it is to be forgotten or moved but was not learned.
     """
 
     action: str  # learned, moved, known, guessed, ignored, forgotten or unknown
