@@ -273,7 +273,7 @@ def sides(
 def _side(
     labels: Sequence[Label], names: set[str], guessed_label: str, unit: int, guessed_weight: float
 ) -> Side:
-    """Return the labels `names` and a guessed one (empty: none), whose messages count `guessed_weight` each."""
+    """Return one side: the labels `names` and, if not empty, the guessed one, with `guessed_weight`."""
     columns, weight, imported = [], 0.0, 0.0
     for label in labels:
         if label.name in names:
