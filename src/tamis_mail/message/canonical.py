@@ -4,18 +4,18 @@ This module defines which bytes belong to a message:
 
 - Lines end in LF. CR LF, CR CR LF (converted twice) and a lone CR become LF, as in the module `email`.
 - Postmarks and blank lines before the message (`envelope.py`) are removed.
-- Fields that filters, stores and mail programs add to the header (`volatile.py`) are removed. The header is
-  everything before the first blank line, whether its lines look like fields or not, so that a message keeps
-  its identity when a field is added before it.
-- ">From " at the beginning of a line, with any number of ">", becomes "From ", because the variants of mbox
-  quote different lines.
+- Fields that filters, mailboxes and mail programs add to the header (`volatile.py`) are removed. The header
+  is everything before the first blank line, whether its lines look like fields or not, so that a message
+  keeps its identity when a field is added before it.
+- ">From " at the beginning of a line, with any number of ">", becomes "From ": an mbox puts a ">" before
+  lines that look like a postmark, and the variants of mbox do so with different lines.
 - Line ends at the end of the message are removed: an mbox adds some, and removes some.
-- Bytes beyond `framing.LARGEST` are removed. If a message begins with a thousand headers that have volatile
-  fields only, its canonical bytes are empty.
+- Bytes beyond `framing.LARGEST` (50 MB) are removed. If a message begins with a thousand headers that have
+  volatile fields only, its canonical bytes are empty.
 
-Of one message, at most 100,000 quoted lines are changed, and volatile fields are removed from the first MiB
-of the header, among the first 10,000 fields whose names begin like theirs. The canonical bytes of a message
-beyond these limits need not be in canonical form themselves.
+Of one message, at most 100,000 lines with ">From " are changed, and volatile fields are removed from the
+first MiB of the header, among the first 10,000 fields whose names begin like theirs. The canonical bytes of a
+message beyond these limits need not be in canonical form themselves.
 """
 
 from _blake2 import blake2b  # noqa: PLC2701 (importing hashlib loads OpenSSL, which takes 4 ms)

@@ -1,6 +1,6 @@
 """bytes → canonical bytes (see `canonical`), in plain Python: the reference for `core/mail/canonical.cpp`.
 
-A volatile field is one that filters, stores or mail programs add to a message.
+A volatile field is one that filters, mailboxes or mail programs add to a message.
 """
 
 import re
@@ -20,8 +20,8 @@ _CANDIDATE = re.compile(
     rb"\n(?:\xef\xbb\xbf)*+((?:%s)[^\n:]{0,%d}:)" % (_BEGINNINGS.encode(), LONGEST), re.IGNORECASE
 )
 _NEXT_FIELD = re.compile(rb"\n(?![ \t])")
-_QUOTED_FROM = re.compile(rb"(?<![^\n])>++(?=From )")
-_QUOTED_LINES = 100_000  # lines that are changed; a mailing list's digest has a few hundred
+_ESCAPED_FROM = re.compile(rb"(?<![^\n])>++(?=From )")  # an mbox puts ">" before lines like a postmark
+_ESCAPED_LINES = 100_000  # lines that are changed; a digest, many messages of a list in one, has hundreds
 
 
 def canonical(raw: bytes) -> bytes:
@@ -30,7 +30,7 @@ def canonical(raw: bytes) -> bytes:
     if b"\r" in raw:
         raw = raw.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if b">From " in raw:
-        raw = _QUOTED_FROM.sub(b"", raw, _QUOTED_LINES)
+        raw = _ESCAPED_FROM.sub(b"", raw, _ESCAPED_LINES)
     end = 0
     for _ in range(_HEADERS):  # a second time only if the first header has volatile fields only
         start = envelope_end(raw, end)

@@ -1,7 +1,8 @@
 """bytes → the start of the message, after the lines that an mbox or a delivery agent put before it.
 
 A postmark is the line "From sender date" that separates the messages of an mbox. It is not part of the
-message. Neither are blank lines before the first field (procmail drops them) and byte order marks.
+message. Neither are blank lines before the first field (procmail drops them) and byte order marks. The names
+here call these lines the envelope; they are not the envelope of SMTP.
 """
 
 import re

@@ -121,8 +121,8 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
     """Read a page; any text is accepted. After `tags` tags, the rest is read as text without tags.
 
     Edition 2 reads _REST characters of that rest, and its links. Edition 1 reads all of it, but not its
-    links, knows fewer ways to hide text (`styles`) and fewer elements without end tags, and takes text for
-    Outlook, style sheets and blanks for hidden text.
+    links, knows fewer ways to hide text (`styles`) and fewer elements without end tags, and counts text that
+    only Outlook shows, style sheets and blanks as hidden text.
 
     >>> page = read_html(
     ...     '<p>v<b></b>iagra <a href="http://x.example/">here</a><i style="display:none">ham</i>'
@@ -145,12 +145,12 @@ def read_html(text: str, tags: int = TAGS, edition: int = EDITION) -> Page:
 
 
 class _State(NamedTuple):
-    """The reasons why text is not shown (see `styles.Effect`), and the background of its element."""
+    """The reasons why text cannot be read, and the background of its element."""
 
     is_hidden: bool = False
-    is_tiny: bool = False
-    is_thin: bool = False
-    is_same_colour: bool = False
+    is_tiny: bool = False  # the font is too small
+    is_thin: bool = False  # the lines are too low
+    is_same_colour: bool = False  # as the background
     background: Colour | None = None  # None if unknown, and in edition 1
 
 
@@ -230,6 +230,7 @@ class _PageReader:
     def read(self, text: str, tags: int) -> Page:
         """Read a page without comments and scripts, of which `tags` tags are interpreted."""
         patterns, actions = _compile_patterns(), _map_actions()
+        # The text before the first tag; then, of each tag, name, attributes, `>` and the text after it.
         pieces = patterns.tag.split(text, tags)
         rest = pieces[-1]
         if len(pieces) > 4 * tags:
@@ -284,7 +285,7 @@ class _PageReader:
                 and self.boxes >= styled[-1].boxes
                 and name not in [element.name for element in styled]
             ):
-                return
+                return  # no styled element can end with this tag
         elif self.edition > 1:
             if name in _CLOSED_BY:
                 self.close_before(name)

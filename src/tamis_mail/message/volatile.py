@@ -1,4 +1,4 @@
-"""Name of a field → whether a filter, a store or a mail program added the field to the message.
+"""Name of a field → whether a filter, a mailbox or a mail program added the field to the message.
 
 Verdicts of other filters are ignored: otherwise the filter would learn these verdicts instead of the mail,
 and they differ between deliveries of one message. All names are in lower case; `*` stands for any ending.
@@ -77,6 +77,6 @@ def is_verdict_header(name: str | bytes) -> bool:
 
 
 def is_volatile_header(name: str | bytes) -> bool:
-    """Whether a field of this name was added after sending: by a filter, a store or a mail program."""
+    """Whether a field of this name was added after sending: by a filter, a mailbox or a mail program."""
     name = _normalise(name)
     return name in _VOLATILE_NAMES or name.startswith(_VOLATILE_PREFIXES)

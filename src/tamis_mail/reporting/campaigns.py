@@ -20,7 +20,7 @@ from tamis_mail.reporting.feature_columns import FeatureColumns, choose_columns
 _COLUMNS = 1000  # maximum number of words
 _DIMENSIONS = 20  # principal components; on the sample mailbox, 5 and 10 find fewer of its kinds of spam
 _SIZES = (2, 3, 4, 6, 8, 12, 16, 24)  # numbers of components that are compared
-_COHESION = 0.2  # minimum of a campaign; messages of unrelated spam have a mean cosine of about 0.03
+_COHESION = 0.2  # minimum cohesion of a campaign; messages of unrelated spam have a mean cosine of about 0.03
 _MIN_SPAM = 8  # messages of spam in which campaigns are searched
 _MIN_MEMBERS = 3  # messages of a campaign
 _TYPICAL_WORDS = 12  # maximum number of words that describe a campaign

@@ -26,7 +26,7 @@ def draw_roc(report: Report) -> str:
     x = Axis("ham called spam (log scale)", ticks, lambda value: 1 + log10(max(value, smallest)) / decades)
     points = report.roc
     best = max((spam for ham, spam in points if ham <= 0), default=0.0)
-    low = 0.0 if best < 0.55 else 0.5
+    low = 0.0 if best < 0.55 else 0.5  # the value at which the axis begins
     y = Axis("spam caught", _list_ticks(low, 1.0), lambda value: (value - low) / (1 - low))
     area = report.study.measures.roc_area
     description = (
@@ -150,6 +150,7 @@ def _choose_ticks(numbers: Sequence[int]) -> list[int]:
 
 
 def _format_percent(power: int) -> str:
+    """Format 10**power as a percentage."""
     return f"{format_number(10.0 ** (power + 2), max(0, -power - 2))} %"
 
 

@@ -34,8 +34,8 @@ Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 _LABELS = {SPAM: True, HAM: False}  # the label of each row of a statistic, and whether it is spam
-_JOB_MESSAGES = 100  # maximum number of messages of a worker's job
-_JOB_BYTES = 8 << 20  # bytes of a job that is complete, even if it has fewer messages
+_JOB_MESSAGES = 100  # maximum number of messages that a worker process or thread reads at a time
+_JOB_BYTES = 8 << 20  # fewer messages are read at a time if they have so many bytes together
 _MAX_OCCURRENCES = 1 << 24  # occurrences of features in the arrays of one step: about 0.5 GB
 
 
@@ -76,7 +76,7 @@ class Corpus:
         for row, is_spam in enumerate(_LABELS.values()):
             members = messages[self.is_spam[messages] == is_spam]
             weight[row] = len(members)
-            for part in self._split_to_fit(members):
+            for part in self._split_by_size(members):
                 counts[row] += np.bincount(self._join_features(part), minlength=len(self.keys))
         return Tally(weight=Exact.from_integers(weight), total=Exact.from_integers(counts))
 
@@ -87,17 +87,18 @@ class Corpus:
         and with tokens of version 1, nothing is fitted, and they are used as they are.
         """
         statistic = self.count(messages) if statistic is None else statistic
-        # A store fits to the messages whose features it has, in the order of their digests.
+        # As in a store: in the order of digests, without messages that have too many features to be stored.
         in_order = np.array(sorted(messages.tolist(), key=self.digests.__getitem__), np.intp)
         in_order = in_order[(self.starts[in_order + 1] - self.starts[in_order]) <= MAX_BUNDLE_FEATURES]
         is_spam = self.is_spam[in_order]
         if not (can_fit_tokens(self.token_version) and can_fit(is_spam)):
             return Filter(statistic, prior, coefficients=None)
-        training = self._select(in_order[training_sample(is_spam)])
+        training = self._select(in_order[training_sample(is_spam)])  # `distinct`: indices of its features
         keys = self.keys[training.distinct]
         counts = statistic.total.value.T[training.distinct].astype(np.int64)
         fit = fit_weights(training, keys, counts, labels_of(statistic.weight.value), prior, unit=1)
         coefficients = np.zeros(len(self.keys))
+        # Rounded to a multiple of UNIT, as a store has them.
         coefficients[np.searchsorted(self.keys, fit.keys)] = count_units(fit.coefficients) * UNIT
         rule = prior.with_scales(fit.scale_fit.scales.tolist()).with_centres(fit.centres.tolist())
         rule = replace(rule, intercept=fit.scale_fit.intercept)
@@ -109,10 +110,11 @@ class Corpus:
         spam, ham = sides(labels, SPAM, [HAM], unit=1, guessed_weight=rule.guessed)
         view_numbers = views(self.keys, self.token_version)  # of each feature: the index of its view
         counts = trained.statistic.total.value.T
+        # `messages` has the numbers of messages by view; here, they are the same for all views.
         intercept = rule.intercept * shrinkage(spam.messages[GRAMS], ham.messages[GRAMS], rule)
         result = np.full(len(messages), intercept)
         places = np.arange(len(messages))
-        for part in self._split_to_fit(messages, places):
+        for part in self._split_by_size(messages, places):
             rows = self._join_features(messages[part]).astype(np.intp)
             ends = np.cumsum(self.starts[messages[part] + 1] - self.starts[messages[part]])
             ranges = np.concatenate([np.zeros(1, np.intp), ends[:-1]]), ends
@@ -122,12 +124,12 @@ class Corpus:
         return result
 
     def leave_one_out(self, rule: Rule) -> HeldOut:
-        """Score each message by all others, as `fitting.leave_one_out` does."""
+        """Compute the scores of each message's views by the counts of all other messages."""
         statistic = self.count(np.arange(len(self)))
         labels, counts = labels_of(statistic.weight.value), statistic.total.value.T.astype(np.int64)
         designs = np.zeros((len(self), len(rule.views) + 1))  # with a column for the intercept
         present = np.zeros((len(self), len(rule.views)))
-        for part in self._split_to_fit(np.arange(len(self))):
+        for part in self._split_by_size(np.arange(len(self))):
             training = self._select(part)
             distinct = training.distinct
             held_out = leave_one_out(training, self.keys[distinct], counts[distinct], labels, rule, unit=1)
@@ -146,7 +148,7 @@ class Corpus:
         ids = self.ids[self.starts[message] : self.starts[message + 1]]
         return self.keys[ids], ids
 
-    def _split_to_fit(self, messages: Indices, places: Indices | None = None) -> list[Indices]:
+    def _split_by_size(self, messages: Indices, places: Indices | None = None) -> list[Indices]:
         """Split messages into parts that have on average at most _MAX_OCCURRENCES occurrences of features.
 
         With `places`, the indices of `messages` from 0, return the parts of these instead.

@@ -28,6 +28,7 @@ def list_estimates(store: Store) -> list[Estimate]:
     except RuleError:
         weights = None
     names = (*VIEWS_OF[rule.token_version], INTERCEPT_VIEW)
+    # The widths are the standard deviations of the priors; that of a scale is relative to its default.
     priors = [
         *(
             (view.scale, SCALE_WIDTH * default.scale)

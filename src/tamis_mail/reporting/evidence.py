@@ -7,7 +7,7 @@ from tamis_mail.verdict import Evidence
 
 
 def sum_views(evidence: Iterable[Evidence]) -> dict[str, float]:
-    """Sum the contributions by view: those with a title in the order of VIEW_TITLES, then the others.
+    """Sum the contributions by view: those of VIEW_TITLES, in its order, then the others.
 
     >>> sum_views([Evidence("offer", "words", 2.0, 0, 0), Evidence("(before)", "intercept", 1.0, 0, 0)])
     {'intercept': 1.0, 'words': 2.0}

@@ -88,7 +88,10 @@ def subject_of(raw: bytes) -> str:
 
 
 def is_readable(evidence: Evidence) -> bool:
-    """Whether a person can find the token in the message: not an n-gram of bytes, and not the intercept."""
+    """Whether a person can find the token in the message: not an n-gram of bytes, and not the intercept.
+
+    The length of the headers is readable, although it has the view of the n-grams (tokens of version 1).
+    """
     if evidence.view == INTERCEPT_VIEW:
         return False
     return evidence.view != features.VIEWS[features.GRAMS] or evidence.token == HEADER_LENGTH

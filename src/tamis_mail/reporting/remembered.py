@@ -1,8 +1,9 @@
-"""Read a bounded sample of the messages whose features a store remembers as a corpus, with their dates.
+"""Read a bounded sample of the messages whose features a store has as a corpus, with their dates.
 
-The sample depends only on which messages the store remembers: of spam and of other mail, it has the messages
-with the smallest digests. A digest is a hash, so such a sample is as good as a random one, and it changes
-little when a message is learned or forgotten.
+A message is called remembered if the store has its features, as it normally does of each learned message.
+The sample depends only on which messages are remembered: of spam and of other mail, it has the messages with
+the smallest digests. A digest is a hash, so such a sample is as good as a random one, and it changes little
+when a message is learned or forgotten.
 """
 
 from dataclasses import dataclass
@@ -21,11 +22,11 @@ _MIN_SHARE = 0.25  # of the sample for each class, or all of its messages if the
 
 @dataclass(frozen=True, slots=True)
 class RememberedMessages:
-    """A sample of the messages that a store remembers."""
+    """A sample of the learned messages whose features a store has."""
 
     corpus: Corpus  # in the order of digests
     dates: NDArray[np.float64]  # (messages,): seconds since 1970 by the message's own date; NaN if unknown
-    total: int  # remembered messages with stored features and a label that was not guessed
+    total: int  # remembered messages with a label that was not guessed
 
 
 def read_remembered(store: Store, limit: int) -> RememberedMessages:

@@ -55,6 +55,7 @@ def find_similar(
     if not len(messages):
         return []
     own_keys = np.array(sorted(features), np.uint64)  # of the message with which others are compared
+    # The mask selects the bits of a key that hold its view.
     own_keys = own_keys[(own_keys & np.uint64(view_mask(token_version))) != GRAMS]
     is_counted = (messages.keys & np.uint64(view_mask(token_version))) != GRAMS
     document_counts = np.bincount(messages.indices, minlength=len(messages.keys))

@@ -96,7 +96,7 @@ def tune(corpus: Corpus, before: Rule | None = None, seed: int = 0, *, prior: Ru
             f"got {spams:,} spam and {len(corpus) - spams:,} ham (each message once), expected at least "
             f"{_MIN_MESSAGES} of each to tune by: name more mail"
         )
-    left_out = corpus.leave_one_out(before)
+    left_out = corpus.leave_one_out(before)  # the scores of each message by the counts of all others
     is_fitted = can_fit_tokens(corpus.token_version)
     if not is_fitted:
         left_out.scores[:, -1] = 0.0  # so that the intercept stays zero

@@ -110,7 +110,10 @@ def _open_unix(path: Path, mode: int) -> socket.socket:
 
 
 def _take_systemd_sockets() -> list[socket.socket]:
-    """Take the sockets that systemd has opened, LISTEN_FDS of them, if LISTEN_PID is this process."""
+    """Take the sockets that systemd has opened.
+
+    The environment variable LISTEN_FDS is their number, and LISTEN_PID the process for which they are meant.
+    """
     count = 0
     with suppress(ValueError):
         if int(os.environ.get("LISTEN_PID", "0")) == os.getpid():

@@ -3,7 +3,7 @@
 `Limits.connections` is the number of connections that are handled at once. One more per socket is accepted
 and waits; all others wait in the queue of the operating system, so that many clients at once take no memory.
 On SIGTERM and SIGINT, the server stops listening, and open connections have `Limits.stop_seconds` to end.
-SIGHUP calls `reload`.
+SIGHUP calls `reload`, by which the daemons open their stores again.
 """
 
 import asyncio

@@ -15,8 +15,9 @@ _MAX_STORES = 16  # stores that are kept open; each has some megabytes of cached
 class OpenStores:
     """Stores by path, for one thread.
 
-    A store is opened again if another file has replaced it, or if it has changed and its connection does not
-    see changes (`Store.sees_changes`).
+    A store is opened again if another file has replaced it, or if it has changed and was opened without write
+    permission while no process had it open for writing: it is then read without locks, and changes are not
+    seen (`Store.sees_changes`).
     """
 
     def __init__(self, *, readonly: bool) -> None:

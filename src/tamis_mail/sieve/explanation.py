@@ -14,7 +14,7 @@ from tamis_mail.verdict import Evidence, Rule, judge_sender, sort_evidence
 from tamis_mail.verdict.arrays import contribute
 from tamis_mail.verdict.judging import HEADER_LENGTH, INTERCEPT, INTERCEPT_VIEW
 
-_STRONGEST = 20  # so many features of all views are explained, and so many of the views other than n-grams
+_STRONGEST = 20  # number of the largest contributions that are returned, with and without n-grams
 
 
 def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
@@ -25,25 +25,29 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
     message_tokens = tokens.read(parse(plain), rule.token_version)
     keys = np.array(hash_tokens(message_tokens), np.uint64)
     counts = store.count_arrays(keys, opened.runs)
-    parts = contribute(
+    contributions = contribute(
         keys, counts, store.labels(), rule, store.message_weight(), store.coefficient_array(keys)
     )
-    sizes = np.abs(parts.features)
-    kinds = views(keys, rule.token_version)
-    selected = np.flatnonzero(_are_largest(sizes) | _are_largest(np.where(kinds == GRAMS, 0.0, sizes)))
+    sizes = np.abs(contributions.features)
+    view_numbers = views(keys, rule.token_version)
+    selected = np.flatnonzero(_are_largest(sizes) | _are_largest(np.where(view_numbers == GRAMS, 0.0, sizes)))
     names = name_features(message_tokens, frozenset(keys[selected].tolist()))
     evidence = [
-        Evidence(names[int(keys[index])], VIEWS[kinds[index]], *map(float, numbers))
+        Evidence(names[int(keys[index])], VIEWS[view_numbers[index]], *map(float, numbers))
         for index, *numbers in zip(
-            selected, parts.features[selected], parts.spam[selected], parts.ham[selected], strict=True
+            selected,
+            contributions.features[selected],
+            contributions.spam[selected],
+            contributions.ham[selected],
+            strict=True,
         )
     ]
     evidence += read_word_list(store, plain)
-    messages = parts.n_spam, parts.n_ham
-    if parts.header_length:
-        evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], parts.header_length, *messages))
-    if parts.intercept:
-        evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, parts.intercept, *messages))
+    messages = contributions.n_spam, contributions.n_ham
+    if contributions.header_length:
+        evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], contributions.header_length, *messages))
+    if contributions.intercept:
+        evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, contributions.intercept, *messages))
     if store.has_people():
         senders = read_senders(plain)
         people = store.look_up_people(senders.addresses)

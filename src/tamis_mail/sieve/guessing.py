@@ -25,7 +25,7 @@ _MIN_PROBABILITY = 0.9  # minimum probability of the class for which a message i
 
 
 def guess_spam_units(features: Sequence[NDArray[np.uint64]], store: Store) -> list[int | None]:
-    """Return the responsibility of spam for each message, in GUESS_UNITS; None if it is not selected."""
+    """Return the responsibility of spam for each message, times GUESS_UNITS; None if it is not selected."""
     judgements = judge_features(features, store, with_guesses=False)
     probability = np.array([judgement.probability for judgement in judgements])
     order = np.argsort(probability, kind="stable")

@@ -1,4 +1,7 @@
-"""Keep stores open for many jobs, with a cache of their counts."""
+"""Keep stores open from one job of a worker to the next, with a cache of their counts.
+
+A worker is a thread or process that runs jobs; a job is one call of a function of the module `jobs`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class _StoreAtPath:
         own = Store(path, readonly=True)
         try:
             overlay = None
-            if is_address(path):
+            if is_address(path):  # the address of a store on a server may also name the site's store
                 overlay = import_module("tamis_mail.store.overlay").open_overlay(own)
             return cls(own, OpenStore(overlay or own))
         except BaseException:  # the site's store cannot be opened

@@ -58,4 +58,5 @@ def prune(
                 is_negligible[rows] = np.abs(weights) <= max_weight
         return is_negligible
 
+    # `has_effect` says whether verdicts change; if they do not, `drop` keeps the fitted weights.
     return maintenance.drop(store, select_negligible, progress, has_effect=False)

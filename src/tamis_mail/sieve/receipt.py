@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 @record(frozen=True, slots=True)
 class Receipt:
-    """The outcome for one message."""
+    """The outcome for one message.
+
+    The action is `known` if the message already had the label, `moved` if it had another one, `ignored` for a
+    sent message without recipients, and `unknown` if it is to be forgotten or moved but was not learned.
+    """
 
     action: str  # learned, moved, known, guessed, ignored, forgotten or unknown
     label: str | None  # the message's label after the call; None if it has none

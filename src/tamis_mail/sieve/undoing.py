@@ -96,6 +96,7 @@ def _refuse_order(
         if later.number <= event.number:
             return
         is_undone = later.number in planned or _find_undo(undo_numbers, later.number, planned)
+        # An event that undid another one after `event` restored what was before that one.
         if not is_undone and later.undoes <= event.number:
             raise UndoError(
                 f"event {event.number} cannot be undone before event {later.number}, which came later and "
@@ -119,7 +120,7 @@ def describe(event: Event) -> str:
 def undo_events(store: Store, events: Sequence[Event], messages: Mapping[bytes, bytes]) -> list[Receipt]:
     """Undo events in one transaction; `messages` has the messages without stored features, by digest."""
     with store.transaction() as writer:
-        transaction = Transaction(store, writer, "")
+        transaction = Transaction(store, writer, source="")
         receipts = (_undo(store, transaction, event, messages) for event in events)
         return transaction.run(receipts, run_inline)
 

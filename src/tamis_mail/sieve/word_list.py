@@ -1,4 +1,4 @@
-"""Compute the evidence of a word list that was imported from another filter, for one message."""
+"""Compute the evidence of a word list, the counts of tokens imported from bogofilter, for one message."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""a message → the tokens that bogofilter 1.2.5 counts, for stores with a word list imported from bogofilter.
+"""a message → the tokens that bogofilter 1.2.5 counts, for stores with counts imported from bogofilter.
 
 A token of the header has a prefix that names its field: `subj:`, `from:`, `to:` (To and Cc), `rtrn:`
 (Return-Path), `rcvd:` (Received), `mime:` (headers of parts) and `head:` (all other fields, whose names are
@@ -36,7 +36,7 @@ _SKIPPED = frozenset(
     ["date", "message-id", "in-reply-to", "references"]
 )  # fields of which only the names are tokens
 _NAME = re.compile(rb"^([!-9;-~]{1,100}+)[ \t]*+:", re.MULTILINE)
-_QUEUE = re.compile(r"\bid [^ ;]++")  # the queue number in a Received field
+_QUEUE_ID = re.compile(r"\bid [^ ;]++")  # in a Received field: the id of the message in a server's queue
 # Dropped from values: a boundary, which is unique, and the names of parameters that name a file.
 _DROPPED = re.compile(r"\bboundary ?= ?(?:\"[^\"]*+\"?|[^\s;]*+)|\b(?:file)?name ?(?==)", re.IGNORECASE)
 _PART_HEADER = re.compile(
@@ -82,7 +82,7 @@ def _read_header(message: Message) -> dict[bytes, None]:
             tokens |= dict.fromkeys(_split_tokens(spelling.get(name, name), prefix))
             value = "" if name in _SKIPPED else _DROPPED.sub("", value)
         elif prefix == "rcvd:":
-            value = _QUEUE.sub("", value)
+            value = _QUEUE_ID.sub("", value)
         tokens |= dict.fromkeys(_split_tokens(value[: max(remaining, 0)], prefix))
         remaining -= len(value)
     return tokens

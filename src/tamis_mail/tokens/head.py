@@ -1,7 +1,8 @@
-"""the raw header block → its beginning, without times and queue numbers.
+"""the raw header block → its beginning, without times and queue ids.
 
-The n-grams of these bytes distinguish mail programs and routes without parsing. Times and queue numbers are
-unique to a message, and would only enlarge the store.
+The n-grams of these bytes distinguish mail programs and routes without parsing. Times, and the ids of the
+message in the queues of servers (in Received, after "id"), are unique to a message, and would only enlarge
+the store.
 """
 
 import re
@@ -14,7 +15,7 @@ _NINE_FOR_DIGIT = bytes(ord("9") if ord("0") <= code <= ord("9") else code for c
 
 
 def read(raw: bytes) -> bytes:
-    """Return the beginning of the header block, without times and queue numbers, and one line per field.
+    """Return the beginning of the header block, without times and queue ids, and one line per field.
 
     >>> read(
     ...     b"Received: from a by b id 4711; Fri, 23 Aug 2002 11:14:11 -0400\\nSubject: hi\\n there\\n\\nbody"

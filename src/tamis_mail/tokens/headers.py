@@ -16,7 +16,7 @@ from tamis_mail.tokens.words import LONGEST, find_hosts, find_networks, split_wo
 _FIELDS = 200  # fields of a message that are read
 _WORDS = 40  # words of a field that are read
 _ADDRESSES = 20  # addresses of a field that are read
-_LONG = 5000  # characters of a field that are read
+_VALUE = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
 _HOPS = 3  # number of the oldest Received fields (hops of the message) that are read
 
@@ -25,7 +25,7 @@ _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
 _AT_DOMAIN = re.compile(r"@[\w.\-]{1,200}+")
 _NAME_WORD = re.compile(r"\w{2,40}")
 _HOST = re.compile(r"[a-z0-9_\-]{1,63}\.[a-z0-9_.\-]{2,190}")
-_QUEUE_ID = re.compile(r"\bid [^ ;]+")
+_QUEUE_ID = re.compile(r"\bid [^ ;]+")  # of the message in a server's queue
 _VALUE_WORD = re.compile(r"[\w$!][\w.@+\-$!/=]{0,60}")
 _ZONE = re.compile(r"[+\-]\d{4}|\b[a-z]{3,4}\b\)?$")
 _PROTOCOL = re.compile(r"\bwith (\w{2,12})")
@@ -65,12 +65,12 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
     hops: list[str] = []
     remaining = _TOTAL
     for name, value in fields[:_FIELDS]:
-        value = value[: min(_LONG, remaining)]
+        value = value[: min(_VALUE, remaining)]
         remaining -= len(value)
         if name == "received":
             hops.append(value)
             if previous == name:
-                continue
+                continue  # in the order of fields, successive Received fields are one
         else:
             tokens.append((_read_field if name in _UNCACHED else _read_cached_field)(name, value))
         tokens.append(f"{previous}>{name}")  # the order of fields is typical of a program
@@ -98,7 +98,7 @@ def _read_field(name: str, value: str) -> str:
 
 def _read_addresses(name: str, value: str, tokens: list[str]) -> None:
     value = value.lower() if value.isascii() else fold_text(value)[0]
-    value = value[:_LONG]
+    value = value[:_VALUE]
     addresses = find_addresses(value)
     if len(addresses) != 1:
         tokens.append(f"{name}~{len(addresses).bit_length()}")
@@ -148,7 +148,7 @@ def _read_subject(name: str, value: str, tokens: list[str]) -> None:
     tokens += [f"{name}:{signs}" for signs in _PUNCTUATION.findall(value[:1000])]
     letters = sum(map(str.isalpha, value))
     if letters > 5 and sum(map(str.isupper, value)) * 2 > letters:
-        tokens.append(f"{name}~loud")
+        tokens.append(f"{name}~loud")  # mostly capital letters
 
 
 def _read_message_id(name: str, value: str, tokens: list[str]) -> None:

@@ -136,7 +136,7 @@ def _compare_domains(name: str, domains: Sequence[str], own_domain: str) -> str:
     return f"{name}:{relation}"
 
 
-def _is_free(domain: str) -> bool:
+def _is_free_mail(domain: str) -> bool:
     return domain in _FREE_DOMAINS or domain.partition(".")[0] in _FREE
 
 
@@ -158,13 +158,13 @@ def _describe_sender(fields: dict[str, list[str]]) -> tuple[str, list[str]]:
     words = _NAME_WORD.findall(remove_addresses(sender))
     if not words:
         tokens.append("name:none")
-    elif _is_free(own_domain):  # anybody can have an address in this domain
+    elif _is_free_mail(own_domain):  # anybody can have an address in this domain
         tokens.append(f"name:{_compare_words(words, find_addresses(sender)[-1].partition('@')[0])}-address")
     else:
         tokens.append(f"name:{_compare_words(words, own_domain.partition('.')[0])}-domain")
     if len(domains) > 1:  # the name is an address, too
         tokens.append(_compare_domains("name-address", domains[:-1], own_domain))
-    if _is_free(own_domain):
+    if _is_free_mail(own_domain):
         tokens.append("from:free-mail")
     return own_domain, tokens
 
@@ -181,7 +181,7 @@ def _compare_addresses(fields: dict[str, list[str]], own_domain: str) -> list[st
     for name in _ADDRESS_FIELDS:
         domains = _find_domains(fields.get(name, ()))
         tokens.append(_compare_domains(name, domains, own_domain))
-        if name == "reply-to" and not _is_free(own_domain) and any(map(_is_free, domains)):
+        if name == "reply-to" and not _is_free_mail(own_domain) and any(map(_is_free_mail, domains)):
             tokens.append("reply-to:free-mail")
     unsubscribe = " ".join(fields.get("list-unsubscribe", ())).replace("<", " ").replace(">", " ").lower()
     domains = _find_domains([unsubscribe])

@@ -12,6 +12,9 @@ or, for programs that support bogofilter,
 
     X-Bogosity: Spam, tests=bogofilter, spamicity=0.999300, version=0.2.0
 
+The score is the log-odds of spam, `required` the score from which a message is spam, `tests` what decided,
+and `spamicity` bogofilter's word for the probability of spam.
+
 A field that the message already has under one of these names is not this verdict, so it gets the prefix
 `X-Old-`; one that has the prefix gets another, so that removal restores it. If the message ends where the
 block begins, in a line without a line end, this line gets one, and the block has none at its end. Nothing

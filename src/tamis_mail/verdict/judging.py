@@ -39,6 +39,7 @@ def judge(
     contributions, header_length = _compute_contributions(pairs, rule, spam.messages, rest.messages)
     if coefficients:
         _add_coefficients(contributions, coefficients, rule.token_version)
+    # The numbers of messages with n-grams: all but the lent ones.
     intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     log_odds = intercept + header_length + sum(contributions.values())
     log_odds += sum(item.contribution for item in further_evidence)
@@ -166,7 +167,7 @@ def _add_coefficients(
 
     n is the number of the message's features of the same view.
     """
-    mask = view_mask(token_version)
+    mask = view_mask(token_version)  # of the bits of a key that are the index of its view
     sizes: dict[int, int] = {}
     for key in contributions:
         sizes[key & mask] = sizes.get(key & mask, 0) + 1
@@ -186,7 +187,7 @@ def _compute_contributions(
     some views.
     """
     sizes = [0] * len(rule.views)
-    mask = view_mask(rule.token_version)
+    mask = view_mask(rule.token_version)  # of the bits of a key that are the index of its view
     for key in counts:
         sizes[key & mask] += 1
     scales = [
@@ -198,7 +199,7 @@ def _compute_contributions(
     contributions = {}
     n_known = 0
     for key, (s, h) in counts.items():
-        kind = key & mask  # the index of the feature's view
+        kind = key & mask
         case = (kind, s, h)
         if case not in cache:
             view_rule = rule.views[kind]

@@ -273,6 +273,7 @@ def sides(
 def _side(
     labels: Sequence[Label], names: set[str], guessed_label: str, unit: int, guessed_weight: float
 ) -> Side:
+    """Return one side: the labels `names` and, if not empty, the guessed one, with `guessed_weight`."""
     columns, weight, imported = [], 0.0, 0.0
     for label in labels:
         if label.name in names:
@@ -290,7 +291,7 @@ def _side(
 
 def list_layer_keys(keys: Iterable[int], token_version: int) -> list[int]:
     """List the features that can have coefficients, which are those of the LAYER_VIEWS."""
-    mask = view_mask(token_version)
+    mask = view_mask(token_version)  # of the bits of a key that are the index of its view
     return [key for key in keys if key & mask in LAYER_VIEWS]
 
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 # The log-odds of a sender to whom the user wrote n messages are KNOWN_SENDER * n / (n + 1): -1.5 after one
 # message, -2.5 after five. This was measured at -2.5, with tokens of version 2 and fixed weights, on two
-# collections of mail: half of each was learned, and the other half judged (modern-mail: 66 ham and 72 spam;
-# SpamAssassin: 750 of each). The fraction of ham that was judged ham rose from 91 to 97 %, and from 97.3 to
-# 98.8 %. If all spam came from known senders, as from a captured account, the spam judged ham would rise from
-# 2 to 5 of 72 messages, and from 1 to 6 of 750; the rest would be unsure or spam.
+# collections of mail: half of each was learned, and the other half judged (recent mail, 66 ham, 72 spam;
+# SpamAssassin's corpus, 750 of each). The fraction of ham that was judged ham rose from 91 to 97 %, and from
+# 97.3 to 98.8 %. If all spam came from known senders, as from a captured account, the spam judged ham
+# would rise from 2 to 5 of 72 messages, and from 1 to 6 of 750; the rest would be unsure or spam.
 KNOWN_SENDER = -3.0
 PEOPLE = "people"  # the view of this evidence
 # Used as the logarithm of a probability that was rounded to zero: it is below that of every positive float.

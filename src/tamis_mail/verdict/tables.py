@@ -1,4 +1,4 @@
-"""Judge many messages by a table of all counts, in the compiled core, as `arrays` does up to rounding."""
+"""Judge many messages by a table of all counts, in the compiled core, as `arrays` does with NumPy."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class TableRule:
         self._other_labels = list_other_labels(labels)
         spam, rest = sides(labels, SPAM, self._other_labels, unit, rule.guessed)
         self._compare(spam.columns, spam.messages, rest.columns, rest.messages, rule)
+        # The numbers of messages with n-grams: all but the lent ones.
         self._intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
         all_labels, comparisons = one_versus_rest(labels, self._other_labels, unit)
         for comparison in comparisons:
@@ -60,6 +61,7 @@ class TableRule:
                 hams,
                 shrinkage(spams, hams, rule),
             ]
+            # The tokens of version 1 have one view less than there are numbers of messages.
             for view, spams, hams in zip(rule.views, messages, rest_messages, strict=False)
         ]
         self._table.compare(list(columns), list(rest_columns), views, rule.acquaintance)

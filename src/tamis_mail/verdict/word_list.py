@@ -1,12 +1,13 @@
-"""The evidence of a word list that was imported from another filter.
+"""The evidence of a word list that was imported from another filter (bogofilter).
 
 The constants are from experiments/0011-bogofilter-import.
 
 The list has counts of the tokens of another filter. The tokens of a message that are on the list are evidence
-in addition to the features of tamis. Tokens of the header and of the body have weights as in `rule.View`. A
-token is strong if its weight is at least LEAST_WEIGHT in absolute value; weak tokens are ignored. A strong
-weight is divided by the number of tokens that are strong or unknown, plus the reluctance, and multiplied by
-the scale, for header and body separately. All contributions are then multiplied by three factors:
+in addition to the features of tamis. The weight of a token is log P(token given spam) - log P(token given
+other mail), smoothed by the priors of HEADER_TOKENS and BODY_TOKENS as `rule.View` says. A token is strong
+if its weight is at least LEAST_WEIGHT in absolute value; weak tokens are ignored. A strong weight is divided
+by the number of tokens that are strong or unknown, plus the reluctance, and multiplied by the scale, for
+header and body separately. All contributions are then multiplied by three factors:
 
 - TOLERANCE / (TOLERANCE + c), where c is the smaller of the numbers of strong tokens for and against spam: a
   message with many of both is of a kind that the list does not know, such as new wanted mail;
