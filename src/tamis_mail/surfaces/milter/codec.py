@@ -221,8 +221,8 @@ def encode(command: bytes, data: bytes = b"") -> bytes:
     return _UINT32.pack(1 + len(data)) + command + data
 
 
-# Decisions, as whole packets. (CONTINUE answers other commands, too: the server goes on. SKIP answers BODY: the
-# server sends no more of the body.)
+# Decisions, as whole packets. (CONTINUE answers other commands, too: the server goes on. SKIP answers BODY:
+# the server sends no more of the body.)
 CONTINUE, ACCEPT, SKIP = encode(b"c"), encode(b"a"), encode(b"s")
 DISCARD, TEMPORARY_FAILURE = encode(b"d"), encode(b"t")
 

@@ -41,15 +41,15 @@ _OPTIONS = (
     | ProtocolOption.SILENT_HEADER
     | ProtocolOption.LEADING_SPACE
 )
-# The macros (values that the server names) that fill an `Envelope`: i is the id of the message in the server's
-# queue, and j the name of the server.
+# The macros (values that the server names) that fill an `Envelope`: i is the id of the message in the queue of
+# the server, and j the name of the server.
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 # The macros of these commands hold for all messages of an SMTP client.
 _CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
 # Bytes of a host name and of a macro's value, which are cut off there, and of the name of an `OldField`.
 _LONGEST_NAME = 255
 _LONGEST_ADDRESS = 320  # bytes of a recipient
-_MAX_OLD_FIELDS = 100  # `OldField`s of a message that are kept; to rename one, a server searches it from the top
+_MAX_OLD_FIELDS = 100  # of a message that are kept; to rename one, a server searches it from the top
 # Bytes of the value of an `OldField`, and of all such values of a message; a longer value is not kept. By
 # default, mail servers and filters send packets of at most 65,535 bytes.
 _LONGEST_OLD_FIELD, _OLD_BYTES = 60_000, 400_000

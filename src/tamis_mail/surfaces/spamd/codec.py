@@ -2,7 +2,7 @@
 
     CHECK SPAMC/1.5            the method, and the version of the protocol
     Content-length: 1234       bytes after the empty line; without it, all until the end of the stream
-    User: ann                  fields with other names are ignored
+    User: ann                  unknown fields are ignored
 
     <message>
 
@@ -12,7 +12,7 @@ The method says what the answer has:
     SYMBOLS          the same, and the names of the rules that matched
     REPORT           the same as CHECK, and a text that explains it; with REPORT_IFSPAM only if it is spam
     PROCESS          the same as CHECK, and the message with the verdict in its header; HEADERS has no body
-    TELL             whether the message was learned or forgotten, as other fields of the request say
+    TELL             whether the message was learned (fields Set, Message-class) or forgotten (Remove)
     PING, SKIP       there is no message: the answer is PONG; there is no answer
 
 Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty line and often a body. A code
