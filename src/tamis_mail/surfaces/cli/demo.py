@@ -95,7 +95,7 @@ def _serve_page(
 ) -> None:
     """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
-        # The journal of the page shows the source of what was learned; the terminal has no such list.
+        # The page shows the source of each learned message; the demonstration in the terminal does not.
         for label in ("spam", "ham"):
             sieve.learn_many(_select(training, label), label, source=root, processes=1)
     serve_page = import_module("tamis_mail.surfaces.web.command").serve_page

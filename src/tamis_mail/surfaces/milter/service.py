@@ -48,8 +48,8 @@ class Policy:
     on_spam: str = "mark"  # one of ON_SPAM
     on_fault: str = "accept"  # one of ON_FAULT
     shows_evidence: bool = True
-    # Needed to rename the fields of a verdict, such as X-Spam-Status, that a message has already ("old fields"):
-    # each is removed, and added under a new name.
+    # Needed to rename the fields of a verdict that a message has already ("old fields"): each is removed, and
+    # added under a new name.
     may_remove_fields: bool = True
     judges_authenticated: bool = False  # whether mail of clients that logged in is judged
 

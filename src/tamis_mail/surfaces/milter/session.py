@@ -41,8 +41,8 @@ _OPTIONS = (
     | ProtocolOption.SILENT_HEADER
     | ProtocolOption.LEADING_SPACE
 )
-# The macros (values that the server names) that fill an `Envelope`: i is the id of the message in the queue of
-# the server, and j the name of the server.
+# The macros (values that the server names) that fill an `Envelope`: i is the id of the message in its queue,
+# and j the name of the server.
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 # The macros of these commands hold for all messages of an SMTP client.
 _CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
