@@ -118,7 +118,7 @@ def _announce(activity: str) -> Iterator[None]:
 def _read_messages(root: str) -> list[LabelledMessage]:
     """Read up to _MAX_USED messages of each class below a folder, without duplicates.
 
-    The names of subfolders say whether they have spam or ham, as `find_labelled_folders` describes.
+    The names of subfolders, such as Junk and Inbox, say whether they have spam or ham.
     """
     rng = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}  # by whether it is spam, and by digest

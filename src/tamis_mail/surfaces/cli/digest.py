@@ -90,7 +90,7 @@ def _summarise(events: Sequence[Event]) -> _Summary:
     learned: set[bytes] = set()
     n_learned = 0
     for event in events:
-        if not event.digest:
+        if not event.digest:  # it was erased, because the message was forgotten
             continue
         if event.is_learning:
             if event.digest not in newest:

@@ -63,7 +63,7 @@ def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str
     """Describe the fitted weights in one line; return no line if there are none.
 
     >>> scales, deviations, centres = (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0)
-    >>> weights = Weights(1234, 3, 0.2, scales, deviations, centres)
+    >>> weights = Weights(1234, 3, 0.2, scales, deviations, centres)  # 3: shelf_bits, 0.2: the intercept
     >>> _describe_weights(weights, ("grams", "headers", "words"))
     ['weights   fitted to 1,234 messages: words count most (scale 4.1), header fields least (0.52)']
     """

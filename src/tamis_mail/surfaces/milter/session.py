@@ -97,7 +97,7 @@ class _Draft:
     content: bytearray = field(default_factory=bytearray)  # empty if the message is larger than the limit
     size: int = 0
     has_body: bool = False  # its body has begun
-    is_exempt: bool = False
+    is_exempt: bool = False  # it is accepted without a verdict
     recipient: bytes = b""
     n_recipients: int = 0
     old_fields: list[OldField] = field(default_factory=list)
