@@ -83,11 +83,11 @@ class StoreClassifier:
         """Learn messages of one label together or, if one of them causes an error, one by one."""
 
         def learn(sieve: Sieve, batch: Sequence[bytes]) -> Sequence[str]:
-            identities = [digest(canonical(raw)) for raw in batch]
-            entries = sieve.store.find_entries(identities)
-            known = {identity for identity, entry in entries.items() if entry.label == label}
+            digests = [digest(canonical(raw)) for raw in batch]
+            entries = sieve.store.find_entries(digests)  # of the journal
+            known = {message_digest for message_digest, entry in entries.items() if entry.label == label}
             sieve.learn_many(batch, label, source=self._source, processes=1)
-            return ["known" if identity in known else "learned" for identity in identities]
+            return ["known" if message_digest in known else "learned" for message_digest in digests]
 
         return self._run_separately(self._writers, learn, messages)
 
@@ -97,23 +97,23 @@ class StoreClassifier:
 
     def _judge(self, sieve: Sieve, messages: Sequence[bytes]) -> Sequence[tuple[str, float]]:
         """Return the label and the probability of spam of each message."""
-        missing = find_missing(sieve.store.labels())
+        missing = find_missing(sieve.store.labels())  # what was not learned yet, such as "spam"; else ""
         if missing:
             raise StoreUnusableError(
                 f"the store {self.path} has not learned {missing} yet (tamis learn --help)"
             )
-        identities = [digest(canonical(raw)) for raw in messages]
-        learned = sieve.store.find_entries(identities)
+        digests = [digest(canonical(raw)) for raw in messages]
+        entries = sieve.store.find_entries(digests)  # of the journal: of the messages that were learned
         judged: list[tuple[str, float]] = []
-        for raw, identity, verdict in zip(messages, identities, sieve.sort_batch(messages), strict=True):
+        for raw, message_digest, verdict in zip(messages, digests, sieve.sort_batch(messages), strict=True):
             if self._logs_verdicts:
                 sieve.log_verdict(raw, verdict, source=self._source)
-            entry = learned.get(identity)
+            entry = entries.get(message_digest)
             label = verdict.label
             if entry is not None and entry.label not in GUESSED_LABELS:
                 label = entry.label
             judged.append((label if label in (SPAM, "unsure") else HAM, verdict.probability))
-        self._readers.flush()
+        self._readers.flush()  # write the verdicts to the log
         return judged
 
     def _run_separately(
@@ -128,7 +128,7 @@ class StoreClassifier:
         except StoreUnusableError:
             raise
         except Exception as error:  # noqa: BLE001 (one message must not stop others)
-            stores.drop(self.path)
+            stores.drop(self.path)  # close it; the next call opens it again
             sentence = describe_fault(error)
             if sentence is not None:
                 raise StoreUnusableError(sentence) from None

@@ -7,10 +7,12 @@
                             $NotJunk, NonJunk or NotJunk           ham
     an answer to a message  which adds the flag \\Answered          ham
 
-A message that is seen for the first time in junk counts as moved there, and its answer teaches nothing. A
-message in the trash, in drafts, in a folder of sent mail or in a virtual folder teaches nothing. A move takes
-precedence over a keyword, and a keyword over an answer; keywords of both labels count as none. Moves and
-keywords of the filter itself teach nothing: the memory records them, so that they are recognised.
+Junk and unsure are the folders to which the filter moves spam, and mail of which it is unsure. A message that
+is seen for the first time in junk counts as moved there, and its answer teaches nothing. A message in the
+trash, in drafts, in a folder of sent mail or in a virtual folder (which shows messages of other folders)
+teaches nothing. A move takes precedence over a keyword, and a keyword over an answer; keywords of both labels
+count as none. Moves and keywords of the filter itself teach nothing: the memory records them, so that they
+are recognised.
 """
 
 from tamis_mail.labels import HAM, SPAM
@@ -37,7 +39,8 @@ def find_lesson(
 
     `before` is the role of the folder in which the message was last seen, or None if it was never seen;
     `keywords_before` are the keywords that it had there. With `only_moves`, neither the folder nor a keyword
-    of a message that is seen for the first time teaches anything: the server's filter may have chosen them.
+    of a message that is seen for the first time teaches anything, because the server's filter may have chosen
+    them; the flag \\Answered still does.
 
     >>> find_lesson(Role.INBOX, Role.JUNK, frozenset(), frozenset())
     'spam'

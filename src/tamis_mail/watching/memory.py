@@ -60,7 +60,7 @@ _MAX_GONE = 200_000  # if more places are gone (they take about 30 MB), the olde
 # if the message is found later, the owner counts as having moved it there.
 _MOVING_SECONDS = 3600
 _BUSY_SECONDS = 10.0  # how long to wait for another process that writes
-_APPLICATION = 0x74616D77  # "tamw": identifies a memory
+_APPLICATION = 0x74616D77  # "tamw": SQLite's application_id, by which the file is known as a memory
 _VERSION = 1
 _SQLITE_MAGIC = b"SQLite format 3\0"  # the first bytes of a file of SQLite
 
@@ -517,7 +517,7 @@ def _open_or_create(name: str) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")  # an action must be on disk before it is performed
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("BEGIN IMMEDIATE")  # only one process may create the tables
         if connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
             for statement in _SCHEMA.split(";"):
                 connection.execute(statement)
@@ -538,8 +538,8 @@ def _check(connection: sqlite3.Connection) -> None:
     ]
     if values != [_APPLICATION, _VERSION]:
         raise ValueError("it is not a memory of this version of tamis")
-    ((verdict,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if verdict != "ok":
+    ((result,), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()  # "ok", or the first error
+    if result != "ok":
         raise ValueError("it is damaged")
 
 
@@ -566,7 +566,7 @@ def _lock_account(path: Path, account: int) -> int:
 def _rename_damaged(path: Path) -> None:
     """Append `.damaged` to the name of a file that cannot be used, so that a new one can be made."""
     path.replace(path.with_name(f"{path.name}.damaged"))
-    for ending in ("-wal", "-shm"):
+    for ending in ("-wal", "-shm"):  # of the names of SQLite's write-ahead log and its index
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 

@@ -64,11 +64,12 @@ def run(out: TextIO, options: Namespace, mailbox: Mailbox, *, account: str, sour
     is_dry_run = options.dry_run or not (options.move or _is_known(store, account))
     memory = Memory(Memory.path_of(store), account, is_copy=is_dry_run)
     classifier = StoreClassifier(store, source=source, logs_verdicts=not is_dry_run)
+    # With --metrics ADDRESS, the numbers are served there; `Metrics` itself counts nothing.
     metrics = PrometheusMetrics(options.metrics, store) if options.metrics else Metrics()
     log = Log(sys.stderr, options.log_format)
     stop = Stop()
     try:
-        if memory.renewal_reason:
+        if memory.renewal_reason:  # an earlier file could not be used, and a new one was made
             log.write("memory-renewed", reason=memory.renewal_reason)
         settings = Settings(
             sorts=not options.no_sort,

@@ -4,8 +4,8 @@
   below the inbox do not have its role.
 - An attribute takes precedence over a name: if the server says which folder is Junk, no other folder is junk
   because of its name. A folder that the user chose for a role takes precedence over both.
-- Names are compared only at the top level, and directly below the inbox or "[Gmail]": Projects/Junk has no
-  role.
+- Names are compared with the well-known ones only at the top level, and directly below the inbox or
+  "[Gmail]", in which Gmail has its own folders: Projects/Junk has no role.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ class Role(StrEnum):
     SENT = "sent"
     DRAFTS = "drafts"
     ARCHIVE = "archive"
-    VIRTUAL = "virtual"  # shows messages of other folders, such as All Mail or Starred
+    VIRTUAL = "virtual"  # shows messages of other folders, as All Mail and Starred of Gmail do
     OTHER = "other"
 
 
@@ -34,10 +34,11 @@ class Role(StrEnum):
 # before the trash.
 WATCHED = frozenset({Role.INBOX, Role.JUNK, Role.UNSURE, Role.ARCHIVE, Role.OTHER})
 
+# \Inbox, \Spam, \AllMail and \Starred are older than RFC 6154; \Important is of RFC 8457.
 _ATTRIBUTES = {
     "\\inbox": Role.INBOX,
     "\\junk": Role.JUNK,
-    "\\spam": Role.JUNK,  # used by servers before RFC 6154
+    "\\spam": Role.JUNK,
     "\\trash": Role.TRASH,
     "\\sent": Role.SENT,
     "\\drafts": Role.DRAFTS,

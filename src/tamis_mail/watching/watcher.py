@@ -1,12 +1,14 @@
 """The loop of `tamis watch`: find changes, learn from the owner's moves and marks, sort new mail, wait.
 
 A pass lists all watched folders, compares them with the memory, notes in it what is to be done with each
-message (its task), and then does that. A place is a message in a folder; its state says what is to be done
-(`memory` lists the states). A lesson is the label that an action of the mailbox's owner teaches. The baseline
-of a folder are the messages that it has in the first pass over the account, or when it returns, or after all
-its uids have changed; they teach nothing. Keywords include the flags of IMAP, such as \\Seen. Each step is
-noted in the memory before and after it is done, so that the process can be killed, or lose the connection, at
-any moment: the next pass does the rest.
+message (its task), and then does that. A place is a message in a folder; its state says what is to be done:
+UNIDENTIFIED is a message that could not be read yet, and AMBIGUOUS one that was found elsewhere while a copy
+is still in Junk or in the folder for unsure mail, which is either a move in progress or a second delivery.
+TO_SORT, TO_LEARN, MOVING, MOVED and DONE say it themselves. A lesson is the label that an action of the
+mailbox's owner teaches. The baseline of a folder are the messages that it has in the first pass over the
+account, or when it returns, or after all its uids have changed; they teach nothing. Keywords include the
+flags of IMAP, such as \\Seen. Each step is noted in the memory before and after it is done, so that the
+process can be killed, or lose the connection, at any moment: the next pass does the rest.
 """
 
 import random
@@ -250,6 +252,7 @@ class Watcher:
                 folder.revision and self._revisions.get(folder.name) == folder.revision
             ):
                 continue
+            # The validity of a folder is its UIDVALIDITY.
             is_baseline = self._memory.begin_folder(folder.name, folder.role, folder.validity)
             known = self._memory.list_places(folder.name)
             listed = {message.uid: message for message in self._mailbox.list_messages(folder)}
@@ -463,7 +466,7 @@ class Watcher:
             self._note_message(folder, ListedMessage(place.uid, place.keywords), outcome, is_baseline=False)
 
     def _resolve_ambiguous(self, place: Place) -> None:
-        """Decide on an ambiguous message once its copy has left Junk and Unsure, or after some time."""
+        """Decide on an ambiguous message once no copy is in Junk or among unsure mail, or after some time."""
         has_copy = place.identity is not None and self._memory.is_in_role(place.identity, _SORTED_INTO)
         if not has_copy:
             self._memory.update(place, TO_LEARN if self._settings.learns else DONE)

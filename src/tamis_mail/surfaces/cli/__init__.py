@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader stopped early, as in `tamis demo | head -1`
-        discard(sys.stdout)
+        discard(sys.stdout)  # what was not written yet
         return 0
     except KeyboardInterrupt as interrupt:
         sys.stderr.write(f"{name}: {describe_error(interrupt)}\n")
@@ -143,7 +143,8 @@ def _load_command(options: Namespace | SimpleNamespace) -> Callable[[], int]:
 def _is_filter(words: list[str]) -> bool:
     """Whether standard input is a message that must be copied to the output after any error.
 
-    A misspelt command or option counts, too: a filter that is configured wrongly must not lose mail.
+    With `-p`, `--passthrough` and `--undo`, `tamis sort` writes the message. A misspelt command or option
+    counts, too: a filter that is configured wrongly must not lose mail.
     """
     if sys.stdin is None or sys.stdin.isatty() or (words and words[0] in COMMANDS and words[0] != "sort"):
         return False

@@ -187,8 +187,9 @@ def _name_function(words: Sequence[str]) -> str:
 def _write_fish(all_commands: Sequence[Command]) -> str:
     """Write calls of fish's `complete`, each for one word that it offers.
 
-    The word is an argument (-a), a long option (-l) or a short one (-s); -d is its description, and it is
-    offered only where the condition (-n) holds. -f turns off names of files, and -F offers them.
+    -c names the command. The word is an argument (-a), a long option (-l) or a short one (-s); -d is its
+    description, and it is offered only where the condition (-n) holds. -f turns off names of files, and -F
+    offers them.
     """
     summaries = {command.words: command.summary for command in all_commands}
     lines = ["# fish completion for tamis; written by `tamis completion fish`", "complete -c tamis -f"]

@@ -95,7 +95,7 @@ def _serve_page(
 ) -> None:
     """Learn the training messages, and serve the page on all messages of the mailbox until a signal comes."""
     with _announce(f"learning {len(training)} messages"), Sieve.open(store) as sieve:
-        # The journal of the page shows the source of what was learned; the terminal has no such list.
+        # The page shows the source of each learned message; the demonstration in the terminal does not.
         for label in ("spam", "ham"):
             sieve.learn_many(_select(training, label), label, source=root, processes=1)
     serve_page = import_module("tamis_mail.surfaces.web.command").serve_page
@@ -118,7 +118,7 @@ def _announce(activity: str) -> Iterator[None]:
 def _read_messages(root: str) -> list[LabelledMessage]:
     """Read up to _MAX_USED messages of each class below a folder, without duplicates.
 
-    The names of subfolders say whether they have spam or ham, as `find_labelled_folders` describes.
+    The names of subfolders, such as Junk and Inbox, say whether they have spam or ham.
     """
     rng = Random(0)
     by_label: dict[bool, dict[bytes, bytes]] = {True: {}, False: {}}  # by whether it is spam, and by digest

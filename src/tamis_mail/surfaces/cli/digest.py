@@ -1,6 +1,7 @@
 """`tamis digest`: the messages that were called spam or unsure, as text or as mail.
 
-The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes.
+The digest that is written is this list. The `digest` of an event is that of its message, 16 bytes. An event
+with `is_learning` is no verdict, but one by which a message was learned, moved, guessed or forgotten.
 """
 
 # ruff: noqa: PTH100, PTH113, PTH118, PTH208 (the log has paths as text)
@@ -89,7 +90,7 @@ def _summarise(events: Sequence[Event]) -> _Summary:
     learned: set[bytes] = set()
     n_learned = 0
     for event in events:
-        if not event.digest:
+        if not event.digest:  # it was erased, because the message was forgotten
             continue
         if event.is_learning:
             if event.digest not in newest:
@@ -153,7 +154,7 @@ def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str
     if path and path.isprintable():
         # Commands are not truncated, because they would then be other commands.
         lines += [f"{indent}tamis relabel {label} {shlex.quote(path)}" for label in labels]
-    elif "#" in event.source and path is None:
+    elif "#" in event.source and path is None:  # an mbox, and the number of the message in it
         lines.append(indent + clip(f"in {replace_hidden(event.source)}", width - len(indent)))
     return lines
 
@@ -161,7 +162,8 @@ def _describe_event(event: Event, labels: Sequence[str], width: int) -> list[str
 def _find_file(source: str) -> str | None:
     """Return the path of a message that is a file of its own, or None; `source` is that of its event.
 
-    A mail program that opens a message of a Maildir moves it from `new` to `cur` and adds flags to its name.
+    A mail program that opens a message of a Maildir moves it from `new` to `cur`, and adds `:2,` and flags to
+    its name.
     """
     if os.path.isfile(source):
         return os.path.abspath(source)

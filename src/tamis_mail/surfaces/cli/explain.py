@@ -24,7 +24,9 @@ from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
 _MAX_TOKENS = 10  # tokens that are shown for spam, and as many against it
-_MAX_SPANS = 3  # joined n-grams that are shown on each side; more would leave little space for other tokens
+# Overlapping n-grams are joined to spans; more than so many on each side would leave little space for other
+# tokens.
+_MAX_SPANS = 3
 _HEAD = 4000  # bytes at the start of a message in which n-grams are searched; the tokenizer uses fewer
 _WIDE = 56  # in a terminal of fewer columns, tables have fewer columns
 _WITH_BARS = 72  # in a terminal of fewer columns, contributions are not drawn as bars

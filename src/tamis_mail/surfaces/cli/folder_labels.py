@@ -111,7 +111,8 @@ def _open_mailbox(path: str, label: str, counter: _MessageCounter) -> _Mailbox |
     try:
         source = open_source(path, label=label)
     except SourceError:
-        if os.path.isdir(path):  # noqa: PTH112 (pathlib is slower, and there may be many folders)
+        # A folder without mail. (noqa: pathlib is slower, and there may be many folders.)
+        if os.path.isdir(path):  # noqa: PTH112
             return None
         raise
     messages, total = counter.count(source)

@@ -34,12 +34,13 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     sources = open_sources(options.paths, mbox=options.mbox)
     with Sieve.open(options.store, create=False, log=not options.no_log) as sieve:
+        # The words are the actions that are counted for the summary.
         tasks = [
             Task(source, partial(_forget_source, sieve, source), ("forgotten", "unknown"))
             for source in sources
         ]
         _, status = run_tasks(out, "forget", options, tasks, so_far="done so far")
-    warn_of_log("forget", sieve.log_fault)
+    warn_of_log("forget", sieve.log_fault)  # why the log could not be written, if it could not
     return 3 if sieve.log_fault else status  # the log may still name the messages
 
 

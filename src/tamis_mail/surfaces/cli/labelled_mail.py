@@ -68,6 +68,7 @@ class ReadingProgress:
         for name, reason in self.unread:
             sys.stderr.write(f"tamis {self._command}: {name} could not be read ({reason}) and was skipped\n")
         for source in (part.source for part in self._mail.parts if part.source and not self._quiet):
+            # The remarks say what was left out, and that subfolders were read.
             sys.stderr.writelines(f"tamis {self._command}: {line}\n" for line in list_remarks(source))
 
     @property

@@ -6,7 +6,7 @@ from typing import TextIO
 # Unicode categories of characters that move the cursor, change the writing direction, or are invisible.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that look like a space
-_COMBINING = frozenset({"Mn", "Me"})  # Unicode categories of marks that are drawn over the character before
+_COMBINING = frozenset({"Mn", "Me"})  # of marks that are drawn over the character before
 
 
 def replace_hidden(text: str) -> str:
@@ -27,7 +27,10 @@ def make_displayable(out: TextIO, text: str) -> str:
 
 
 def width_of(text: str) -> int:
-    """Return the number of columns that a text takes: wide characters take two, combining marks none."""
+    """Return the number of columns that a text takes: wide characters take two, combining marks none.
+
+    Unicode calls these characters wide (W) or full-width (F).
+    """
     if text.isascii():
         return len(text)
     return sum(

@@ -123,7 +123,7 @@ def _contains(outer: Source, inner: Source, label: str | None) -> bool:
     if (
         outer.kind != "folder"
         or not inner_path.startswith(outer_path + os.sep)
-        or f"{os.sep}." in inner_path[len(outer_path) :]
+        or f"{os.sep}." in inner_path[len(outer_path) :]  # such folders are not read with the outer one
     ):
         return False
     folder = outer_path
@@ -145,7 +145,7 @@ def learn(
     for label, _ in labelled_sources:
         if label is not UNLABELLED:
             check_label(label)
-    prepare_bulk_work()
+    prepare_bulk_work()  # for a process that handles many messages, and ends
     with Sieve.open(options.store, log=not options.no_log, bulk=True) as sieve:
         tasks: list[Task] = []
         for is_labelled, group in groupby(labelled_sources, lambda pair: pair[0] is not UNLABELLED):
@@ -157,13 +157,13 @@ def learn(
                     Task(
                         source,
                         partial(_learn_unlabelled, sieve, source, date_filter),
-                        ("guessed", "unsure", "known"),
+                        ("guessed", "unsure", "known"),  # an unsure message is not learned
                         "unlabelled",
                     )
                     for _, source in group
                 ]
         total, status = run_tasks(out, command, options, tasks, so_far="learned so far")
-    warn_of_log(command, None if options.quiet else sieve.log_fault)
+    warn_of_log(command, None if options.quiet else sieve.log_fault)  # if the log could not be written
     if date_filter and not options.quiet:
         out.write(date_filter.format_summary() + "\n")
     elif not total and not options.quiet:

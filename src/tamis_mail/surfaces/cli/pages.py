@@ -68,7 +68,11 @@ def _make_table(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def manual(version: str) -> str:
-    """Return the manual page, in the `man` macros of roff."""
+    """Return the manual page, in the `man` macros of roff.
+
+    `.TH` begins the page, `.SH` a section, `.SS` a subsection, `.PP` a paragraph, and `.TP` an item with an
+    indented text. `.B` and `.BR` set bold type; `.I` and `\\fI`, up to `\\fR`, italics.
+    """
     all_commands = list(list_commands(command_line()))
     lines = [
         '.\\" Written by tools/manpage from the parser of the command; do not edit.',
@@ -138,7 +142,10 @@ def _escape_cell(text: str) -> str:
 
 
 def _escape_roff(text: str) -> str:
-    """Escape text for roff, the language of manual pages."""
+    """Escape text for roff: `\\e` is a backslash, `\\-` a minus, `\\(ti` ~, and `\\(ga` a grave accent.
+
+    A line that begins with a dot or an apostrophe would be a macro, so `\\&` (nothing) is put before it.
+    """
     text = (
         text.replace("\\", "\\e")
         .replace("-", "\\-")

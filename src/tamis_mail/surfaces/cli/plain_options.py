@@ -7,6 +7,8 @@ Other words (mailboxes to sort, rare options, mistakes) are left to the parser:
 
 from types import SimpleNamespace
 
+# The attributes that the parser makes of the options of `tamis sort`. With `passthrough`, the message is
+# written with the verdict in its header; with `exit_zero`, the exit status of each verdict is 0.
 _FLAGS = {
     "-p": "passthrough",
     "--passthrough": "passthrough",

@@ -129,11 +129,12 @@ class _Page:
         return wrap(make_displayable(self._out, text), self._width, break_on_hyphens=False)
 
     def _list_omissions(self) -> list[str]:
+        """Say which messages were not judged; `study` holds the verdicts on those that were."""
         report = self._report
         lines = []
         if report.duplicates:
             lines += self._wrap(f"{report.duplicates:,} duplicates count once")
-        if report.disputed:
+        if report.disputed:  # messages that were given under both labels
             lines += self._wrap(f"{report.disputed:,} that are among spam and among ham were left out")
         if report.study.unused:
             lines += self._wrap(f"not needed: {report.study.unused:,}; without --split all are judged")

@@ -69,6 +69,7 @@ def change_list(out: TextIO, options: Namespace, sender_list: SenderList) -> int
         out.writelines(
             f"{line}\n" for line in _describe_changes(before, sender_list, is_removal=options.remove)
         )
+        # Of each address: the numbers of sent messages to it and from it.
         for address, (_, n_sent_from) in correspondents.items():
             if n_sent_from and sender_list.is_allowed and not options.remove:
                 sys.stderr.write(

@@ -175,6 +175,7 @@ def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: N
         rules = import_module("tamis_mail.verdict")
         rule = rules.Rule.of(sieve.store) if sieve else rules.RULE
         header_fields = import_module("tamis_mail.verdict.header_fields")
+        # `rule.spam` is the probability from which on mail is spam.
         output: bytes = header_fields.add_verdict(
             raw, verdict, dialect=options.dialect, required=rule.spam, version=_find_version()
         )
@@ -189,6 +190,7 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     unread = False
     with _open_sieve(options) as sieve:
         for source in all_sources:
+            # What is needed of each message once its verdict comes: its JSON fields, and itself.
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
@@ -350,6 +352,7 @@ def _make_unsure_verdict() -> Verdict:
     """Return the verdict before anything was learned."""
     verdict = import_module("tamis_mail.verdict")
     list_evidence = tuple  # returns an empty tuple
+    # The probability of spam is 0.5, the log-odds are 0, and no label has a probability.
     unsure: Verdict = verdict.Verdict(verdict.Judgement("unsure", 0.5, 0.0, {}), list_evidence)
     return unsure
 

@@ -62,7 +62,8 @@ def _read_weights(store: Store) -> "Weights | RuleError | None":
 def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str]) -> list[str]:
     """Describe the fitted weights in one line; return no line if there are none.
 
-    >>> weights = Weights(1234, 3, 0.2, (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0))
+    >>> scales, deviations, centres = (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0)
+    >>> weights = Weights(1234, 3, 0.2, scales, deviations, centres)  # 3: shelf_bits, 0.2: the intercept
     >>> _describe_weights(weights, ("grams", "headers", "words"))
     ['weights   fitted to 1,234 messages: words count most (scale 4.1), header fields least (0.52)']
     """
@@ -117,13 +118,14 @@ def _as_json(status: Status, path: str, weights: "Weights | RuleError | None", v
 def _as_text(status: Status, path: str, weights: Sequence[str]) -> str:
     lines = [f"store     {printable(path)} ({format_size(status.bytes)})"]
     for label in status.labels:
+        # Each decay doubles the weight of one message.
         imported = f", and {label.lent // (1 << status.decays):,} of another filter" if label.lent else ""
         if label.messages or label.lent:
             note = " (guessed)" if label.name in GUESSED_LABELS else ""
             lines.append(
                 f"{printable(label.name):<9} {label.messages:,} {_plural(label.messages)}{imported}{note}"
             )
-    if status.word_list:
+    if status.word_list:  # the words that bogofilter has counted, and the numbers of its messages
         spam, ham = status.word_list
         lines.append(f"imported  word list of another filter: {spam:,} spam and {ham:,} ham messages")
     lines.append(f"features  {status.entries:,}")

@@ -1,4 +1,8 @@
-"""`tamis store`: backup, restore, export, import, merge, prune, decay, compact and check."""
+"""`tamis store`: backup, restore, export, import, merge, copy, prune, decay, compact, upgrade and check.
+
+The programs `bogoutil` of bogofilter and `sa-learn` of SpamAssassin write what these filters have counted as
+text.
+"""
 
 import os
 import sys
@@ -400,14 +404,14 @@ def _upgrade(options: Namespace) -> Outcome:
     with _open_store(options) as store:
         if not upgrading.is_upgradable(store):
             return [f"{_store_name(options)} counts the present tokens: there is nothing to do"], 0
-        imported = sum(label.lent for label in store.labels())
+        imported = sum(label.lent for label in store.labels())  # counts of another filter
         if imported and not options.partial:
             raise StoreError(
                 f"the store {_store_name(options)} has counts of another filter, which cannot be learned "
                 "again: give --partial to drop them, then import them again, or keep the store as it is"
             )
         backup = Path(f"{store.path.resolve()}.before-upgrade")
-        had_rule = bool(store.setting("rule"))
+        had_rule = bool(store.setting("rule"))  # `tamis tune` has written one
         with upgrading.begin_upgrade(store) as upgrade:
             sources += _open_known_sources(upgrade.list_sources(), options.paths)
             tasks = (
@@ -499,7 +503,7 @@ _RUN: dict[str, Callable[[Namespace], Outcome]] = {
 
 
 def _fit_weights(store: Store) -> None:
-    """Fit the weights to the messages that the store remembers now, in a transaction of their own."""
+    """Fit the weights to the messages whose features the store holds now, in a transaction of their own."""
     sieve: Sieve = import_module("tamis_mail.sieve").Sieve(store)
     sieve.fit_weights()
 

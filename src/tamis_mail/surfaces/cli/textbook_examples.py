@@ -42,6 +42,7 @@ def _describe_documents() -> str:
         raise AssertionError("words are counted by class and by word")
     given_class = Dirichlet(np.ones(len(words.terms))).update(words).mean
     columns = words.terms.find(_QUESTION.split())
+    # The totals are exact sums; `value` rounds them to floats.
     joint = documents.total.value / documents.weight.value * given_class[:, columns].prod(axis=1)
     lines = ["1. Learn four documents (add-one smoothing is a Dirichlet prior):", ""]
     lines += [f"     {text:<26} {label}" for text, label in _DOCUMENTS]

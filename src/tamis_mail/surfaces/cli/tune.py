@@ -1,4 +1,7 @@
-"""`tamis tune`: fit the weights of the evidence to the remembered messages, or to labelled mail."""
+"""`tamis tune`: fit the weights of the evidence to the remembered messages, or to labelled mail.
+
+A store remembers the learned messages whose features it holds.
+"""
 
 import json
 import os
@@ -196,9 +199,10 @@ def _reset(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int
 
 
 def _is_tuned(store: Store) -> bool:
+    """Whether the rule of a store, without weights that are fitted to its messages, is not the default."""
     try:
         return Rule.read_prior(store) != RULES[store.token_version()]
-    except RuleError:
+    except RuleError:  # it is damaged
         return True
 
 
@@ -245,7 +249,7 @@ def _describe_tuning(
 
 
 def _describe_thresholds(offers: tuple[Offer, Offer], *, is_accepted: bool) -> list[str]:
-    """Describe the suggested thresholds, each in one line.
+    """Describe the offers, which are a suggested threshold of spam and one of ham, each in one line.
 
     >>> spam, ham = Offer(0.97, 0.9, (1, 1), (9, 5), 2), Offer(0.1, 0.15, (3, 9), (20, 12), 5)
     >>> first, second = _describe_thresholds((spam, ham), is_accepted=False)

@@ -60,9 +60,9 @@ def run(out: TextIO, options: Namespace) -> int:
         raise ValueError(f"there is no store at {path}, and so nothing to undo: see tamis learn --help")
     mailboxes = open_sources(options.mailboxes, mbox=True) if options.mailboxes else []
     with Sieve.open(path, create=False) as sieve:
-        events = sieve.plan_undo(ranges)
+        events = sieve.plan_undo(ranges)  # the events that can be undone, newest first
         undone = _undo(sieve, events, mailboxes, options)
-        fault = sieve.log_fault
+        fault = sieve.log_fault  # why the log could not be written, or None
     if not options.quiet:
         warn_of_log("undo", fault)
         out.writelines(line + "\n" for line in _describe_undone(events, undone))
@@ -95,6 +95,7 @@ def _undo(
     undone: list[tuple[Receipt, int]] = []
     for batch in batches:
         try:
+            # The message is needed if its features are not stored.
             needed = [event for event in batch if sieve.needs_message(event)]
             undone += sieve.undo(batch, dict(_find_messages(needed, mailboxes, options)))
         except KeyboardInterrupt:
@@ -128,6 +129,7 @@ def _find_messages(
 def _open_sources_of(events: Iterable[Event]) -> list[Source]:
     """Open the mailboxes that the messages came from, if they are still there."""
     sources = []
+    # `old_source` is the source from which the message was learned before the event.
     paths = [path for event in events for path in (event.source, event.old_source)]
     for path in dict.fromkeys(path for path in paths if path not in ("", "stdin")):
         try:

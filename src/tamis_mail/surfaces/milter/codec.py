@@ -10,10 +10,11 @@ it chooses. From then on,
 
     CONNECT HELO (MAIL RECIPIENT... DATA HEADER... END_OF_HEADER BODY... END_OF_BODY | ABORT)... QUIT
 
-each after a packet MACRO with the macros of the command, if there are any. Instead of QUIT,
-QUIT_NEW_CONNECTION announces the mail of another SMTP client. Each command but MACRO, ABORT and these two has
-an answer of one packet, unless a ProtocolOption says that the filter does not answer it. The answer to
-END_OF_BODY is any number of changes and one decision.
+each after a packet MACRO with the macros of the command, if there are any: values that the server names, such
+as `i`, the id of the message in its queue. ABORT ends a message that the server drops, UNKNOWN is an SMTP
+command that the server does not know. Instead of QUIT, QUIT_NEW_CONNECTION announces the mail of another SMTP
+client. Each command but MACRO, ABORT and these two has an answer of one packet, unless a ProtocolOption says
+that the filter does not answer it. The answer to END_OF_BODY is any number of changes and one decision.
 
 In libmilter, Sendmail's library for filters, NEGOTIATE is SMFIC_OPTNEG, END_OF_HEADER is SMFIC_EOH,
 END_OF_BODY is SMFIC_BODYEOB and RECIPIENT is SMFIC_RCPT; an `Action` is a flag SMFIF_…, and a
@@ -43,7 +44,7 @@ class Action(IntFlag):
 
     ADD_HEADERS = 0x01
     CHANGE_HEADERS = 0x10
-    QUARANTINE = 0x20
+    QUARANTINE = 0x20  # the server holds the message instead of delivering it
 
 
 class ProtocolOption(IntFlag):
@@ -200,6 +201,8 @@ def read_macros(data: bytes) -> tuple[bytes, dict[bytes, bytes]]:
 def read_client(data: bytes) -> tuple[bytes, bytes]:
     """Read the name and the address of an SMTP client; the address is empty if it is not known.
 
+    Between them are the family of the address, 4 or 6 for IPv4 or IPv6, and two bytes for the port.
+
     >>> read_client(b"mail.example.org\\x004\\0\\x19192.0.2.1\\0")
     (b'mail.example.org', b'192.0.2.1')
     """
@@ -218,7 +221,8 @@ def encode(command: bytes, data: bytes = b"") -> bytes:
     return _UINT32.pack(1 + len(data)) + command + data
 
 
-# Decisions, as whole packets. (SKIP answers BODY: the server sends no more of the body.)
+# Decisions, as whole packets. (CONTINUE answers other commands, too: the server goes on. SKIP answers BODY:
+# the server sends no more of the body.)
 CONTINUE, ACCEPT, SKIP = encode(b"c"), encode(b"a"), encode(b"s")
 DISCARD, TEMPORARY_FAILURE = encode(b"d"), encode(b"t")
 
@@ -239,7 +243,7 @@ def encode_rejection(text: str) -> bytes:
 
 
 def encode_quarantine(reason: str) -> bytes:
-    """Return the change that keeps a message in quarantine."""
+    """Return the change by which the server holds a message instead of delivering it."""
     return encode(b"q", _to_string(reason.encode("ascii")))
 
 

@@ -48,7 +48,9 @@ class Policy:
     on_spam: str = "mark"  # one of ON_SPAM
     on_fault: str = "accept"  # one of ON_FAULT
     shows_evidence: bool = True
-    may_remove_fields: bool = True  # needed to rename old fields: each is removed, and added under a new name
+    # Needed to rename the fields of a verdict that a message has already ("old fields"): each is removed, and
+    # added under a new name.
+    may_remove_fields: bool = True
     judges_authenticated: bool = False  # whether mail of clients that logged in is judged
 
     @property
@@ -76,7 +78,7 @@ class MilterService:
     log: Log
     metrics: Metrics
     _: KW_ONLY
-    limits: Limits
+    limits: Limits  # of the size of a message, and of the seconds in which a server sends nothing
     version: str  # of tamis, for the fields of the verdict
     policy: Policy
     # Returns the user of a recipient's address, or "", the user of the common store.
@@ -212,8 +214,8 @@ class MilterService:
 def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
     """Return the changes that rename the old fields of a message, so that they are not taken for our verdict.
 
-    A milter cannot rename: a field is removed, and added to the end of the header under its new name. A field
-    whose value was too long for the session to keep is not removed. The last field of a name is removed
+    A milter cannot rename: a field is removed, and added to the end of the header with the prefix X-Old-. A
+    field whose value was too long for the session to keep is not removed. The last field of a name is removed
     first, so that the numbers of the others do not change.
     """
     needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS

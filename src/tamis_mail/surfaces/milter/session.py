@@ -1,7 +1,7 @@
 """Assemble the messages of one milter connection, and answer its commands; no I/O.
 
-The session answers each command itself, but for the end of a message that is not exempt: `Session.feed` then
-yields the message, and the caller decides on it.
+The session answers each command itself, but for the end of a message that is not exempt from being judged:
+`Session.feed` then yields the message, and the caller decides on it.
 
 A message is assembled byte for byte as the mail server has it, with CR LF as line ends. These are the
 differences:
@@ -41,15 +41,16 @@ _OPTIONS = (
     | ProtocolOption.SILENT_HEADER
     | ProtocolOption.LEADING_SPACE
 )
-# The macros that fill an `Envelope`: i is the queue id, and j the name of the mail server.
+# The macros (values that the server names) that fill an `Envelope`: i is the id of the message in its queue,
+# and j the name of the server.
 _MACROS = frozenset((b"i", b"j", b"auth_type", b"tls_version"))
 # The macros of these commands hold for all messages of an SMTP client.
 _CLIENT_COMMANDS = frozenset((codec.CONNECT, codec.HELO))
-# Bytes of a host name and of a macro's value, which are cut off there, and of the name of an old field.
+# Bytes of a host name and of a macro's value, which are cut off there, and of the name of an `OldField`.
 _LONGEST_NAME = 255
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 _MAX_OLD_FIELDS = 100  # of a message that are kept; to rename one, a server searches it from the top
-# Bytes of the value of an old field, and of all such values of a message; a longer value is not kept. By
+# Bytes of the value of an `OldField`, and of all such values of a message; a longer value is not kept. By
 # default, mail servers and filters send packets of at most 65,535 bytes.
 _LONGEST_OLD_FIELD, _OLD_BYTES = 60_000, 400_000
 
@@ -96,7 +97,7 @@ class _Draft:
     content: bytearray = field(default_factory=bytearray)  # empty if the message is larger than the limit
     size: int = 0
     has_body: bool = False  # its body has begun
-    is_exempt: bool = False
+    is_exempt: bool = False  # it is accepted without a verdict
     recipient: bytes = b""
     n_recipients: int = 0
     old_fields: list[OldField] = field(default_factory=list)

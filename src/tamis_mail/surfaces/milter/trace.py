@@ -33,6 +33,7 @@ def format_trace(envelope: Envelope, now: float) -> bytes:
             envelope.queue_id,
         )
     )
+    # RFC 3848: S stands for TLS, and A for a client that logged in.
     protocol = b"ESMTP" + b"S" * bool(envelope.tls_version) + b"A" * bool(envelope.auth_type)
     date = formatdate(now).encode("ascii")
     return b"Received: from %s (%s [%s])\r\n\tby %s with %s id %s; %s\r\n" % (

@@ -1,10 +1,19 @@
 """Requests and answers of the spamd protocol: bytes in, values out; no I/O.
 
-    CHECK SPAMC/1.5            or SYMBOLS, REPORT, REPORT_IFSPAM, PROCESS, HEADERS, TELL, PING or SKIP
+    CHECK SPAMC/1.5            the method, and the version of the protocol
     Content-length: 1234       bytes after the empty line; without it, all until the end of the stream
-    User: ann                  fields with other names are ignored
+    User: ann                  unknown fields are ignored
 
     <message>
+
+The method says what the answer has:
+
+    CHECK            whether the message is spam, with its score
+    SYMBOLS          the same, and the names of the rules that matched
+    REPORT           the same as CHECK, and a text that explains it; with REPORT_IFSPAM only if it is spam
+    PROCESS          the same as CHECK, and the message with the verdict in its header; HEADERS has no body
+    TELL             whether the message was learned (fields Set, Message-class) or forgotten (Remove)
+    PING, SKIP       there is no message: the answer is PONG; there is no answer
 
 Lines end in CR LF. The answer is `SPAMD/1.1 0 EX_OK`, header fields, an empty line and often a body. A code
 other than 0 reports an error, after which spamc passes the message on unchanged: 79 is SpamAssassin's own,
@@ -212,6 +221,8 @@ def answer_verdict(
 ) -> bytes:
     """Return the answer to a request for a verdict, with its fields in the order that clients expect.
 
+    `required` is the score from which mail is spam.
+
     >>> answer_verdict(Request("CHECK"), is_spam=True, score=7.1, required=2.94, body=None)
     b'SPAMD/1.1 0 EX_OK\\r\\nSpam: True ; 7.1 / 2.9\\r\\n\\r\\n'
     """
@@ -233,6 +244,8 @@ def answer_verdict(
 
 def answer_learning(field_name: str = "") -> bytes:
     """Return the answer to TELL with the field DidSet or DidRemove, or with neither if nothing was changed.
+
+    The value "local" of the field means the filter that was asked, and not a network that collects spam.
 
     >>> answer_learning("DidSet")
     b'SPAMD/1.1 0 EX_OK\\r\\nDidSet: local\\r\\n\\r\\n'

@@ -39,12 +39,12 @@ _DISCARD_SECONDS = 5.0
 class SpamdService:
     """Handles connections, each with one request and one answer."""
 
-    filtering: Filtering
+    filtering: Filtering  # judges and learns messages in its own threads
     log: Log
     metrics: Metrics
     _: KW_ONLY
-    limits: Limits
-    version: str
+    limits: Limits  # of the size of a message, and of the seconds in which a client sends nothing
+    version: str  # of tamis, for the fields of the verdict
     may_learn: bool = True
     # Returns the user of a name that a client sent, or "", the user of the common store.
     user_of: Callable[[str], str] = lambda user: ""
