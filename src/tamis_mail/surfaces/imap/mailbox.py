@@ -78,7 +78,8 @@ class ImapMailbox:
         self._noticed_status: Status | None = (
             None  # status of the inbox for which `wait` last returned at once
         )
-        # Not watched until another connection is opened, except the inbox, Junk and Unsure, which always are.
+        # Names of folders that the server has refused to open. They are not watched until another connection
+        # is opened, except the inbox, Junk and Unsure, which always are.
         self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
         self._listings: dict[str, _Listing] = {}  # by name of a folder

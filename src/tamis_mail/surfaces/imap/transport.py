@@ -1,4 +1,4 @@
-"""imapclient on a transport with limits: bytes and seconds per command.
+"""The IMAP library imapclient on a transport with limits: bytes and seconds per command.
 
 `imaplib`, on which imapclient is built, trusts a server: it reads literals of any size and any number of
 responses. Here the bytes and the seconds of each command are limited; beyond that, the connection is closed.

@@ -68,6 +68,7 @@ def _compute_study(connections: Connections, progress: Progress) -> Values:
     if shortage:
         return {"shortage": shortage}
     corpus = remembered.corpus
+    # `read_prior` returns the rule without weights that were fitted to the store's own messages.
     study = study_folds(corpus, _FOLDS, rule=Rule.read_prior(store), progress=progress)
     is_spam = corpus.is_spam[study.judged]
     rates = roc_curve(study.log_odds, is_spam)
@@ -207,7 +208,7 @@ def _compute_map(connections: Connections, _: Progress) -> Values:
 
 
 def compute_thresholds(connections: Connections, lost: float, passed: float, progress: Progress) -> Values:
-    """Suggest thresholds, given the fraction of ham that may be lost and the fraction of spam that may pass.
+    """Suggest thresholds, given the fractions of ham that may be called spam and of spam called ham.
 
     The remembered messages are judged by cross-validation, and each part tests the choice of the others.
     """

@@ -55,7 +55,7 @@ def serve(
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection that sends no request, so that silent ones do not use up the limit."""
+    """Speaks HTTP/1.1, and closes connections that send no request: they would use up the limit."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note a new connection, and check after some seconds whether it has sent a request."""

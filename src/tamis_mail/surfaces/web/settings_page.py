@@ -1,7 +1,8 @@
 """The page Settings: thresholds, lists of senders, folders, decay, export and backup.
 
-Changes are forms, which work without a script; each runs in the writer thread and ends in a notice. The
-suggestion of thresholds, which takes seconds, is requested by the script of the page.
+Changes are forms, which work without a script; each runs in the writer thread and ends in a notice, a message
+at the top of the next page. The suggestion of thresholds, which takes seconds, is requested by the script of
+the page.
 """
 
 import gzip
