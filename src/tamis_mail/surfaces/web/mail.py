@@ -250,6 +250,7 @@ def routes(context: Context) -> list[BaseRoute]:
             for name in ("text", "verdict", "label", "source", "order")
             if parameters.get(name)
         }
+        # Returns the address of this list with some parameters changed.
         values["with_parameters"] = lambda **changed: "/?" + urlencode(present | changed)
         return context.pages.render(request, "mail.html", values)
 
