@@ -1,4 +1,4 @@
-"""The learning view, the journal and the settings in Chromium: pictures, keyboard, phone, no fault of axe."""
+"""The page Learning, the journal and the settings in Chromium: pictures, keyboard, phone, no fault of axe."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The mail view lists what was imported; actions change the store, and undo takes them back exactly."""
+"""The page of mail lists what was imported; actions change the store, and undo takes them back exactly."""
 
 import html
 import re

@@ -1,9 +1,9 @@
 """The settings of an IMAP account (server, login, folders), their file, and the sources of its password.
 
-The file holds no password. A password comes from the system's keyring, from the first line that a command
-prints, from the first line of a systemd credential, or from a prompt. Certificates are always verified;
-without TLS, only a server on this machine is allowed. A secret is a password, or the token that takes its
-place when the login is by XOAUTH2.
+The file holds no password. A password comes from the system's keyring (its store of passwords, which the
+package `keyring` reads), from the first line that a command prints, from the first line of a systemd
+credential, or from a prompt. Certificates are always verified; without TLS, only a server on this machine is
+allowed. A secret is a password, or the OAuth 2.0 token that takes its place when the login is by XOAUTH2.
 """
 
 import getpass
@@ -28,7 +28,7 @@ Login = Literal["password", "xoauth2"]
 
 _SERVICE = "tamis"  # the service under which the keyring has the passwords of this program
 _COMMAND_SECONDS = 60.0  # maximum time of a password command
-_MAX_SECRET = 64 << 10  # the largest size of a secret in bytes; tokens of OAuth have some kB
+_MAX_SECRET = 64 << 10  # the largest size of a secret in bytes; OAuth tokens have some kB
 _NAME = re.compile(r"[\w.@+-]{1,100}")  # of an account or a credential
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"  # the variable in which systemd names the folder of credentials
@@ -61,7 +61,7 @@ class Account:
     password: PasswordKind = "keyring"  # where the password, or the token for XOAUTH2, comes from
     command: str = ""  # prints the password, or the token for XOAUTH2
     credential: str = ""  # the name of a systemd credential
-    junk: str = ""  # the folder of spam; empty if it is found by its special use
+    junk: str = ""  # the folder of spam; empty if it is found by its special use (RFC 6154) or its name
     unsure: str = ""  # the folder for mail that may be spam; empty if there is none
     # Further folders to watch, or none for all; Inbox, Junk and the unsure folder are always watched.
     folders: tuple[str, ...] = ()

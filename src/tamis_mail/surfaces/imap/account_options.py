@@ -1,4 +1,8 @@
-"""The options that name an IMAP account, or replace its settings, for `watch imap` and `setup imap`."""
+"""The options that name an IMAP account, or replace its settings, for `watch imap` and `setup imap`.
+
+A password comes from the system's keyring (its store of passwords), a command, a systemd credential or a
+prompt; for XOAUTH2, a login by an OAuth 2.0 token, the token comes from a command or a credential.
+"""
 
 import shlex
 from argparse import ArgumentParser, ArgumentTypeError, Namespace

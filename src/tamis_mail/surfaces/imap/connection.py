@@ -1,8 +1,8 @@
-"""An IMAP connection: folders, flags, messages and moves by UID, with values instead of responses.
+"""An IMAP connection: folders, flags, messages and moves by UID.
 
-- A command returns a value or raises an error. `CommandRefusedError`: the server answered NO or BAD.
-  `ConnectionLostError`: the server closed the connection, was too slow, sent too much, or was not understood;
-  the connection cannot be used any more.
+- A method sends a command, and returns a value that was read from the responses, or raises an error.
+  `CommandRefusedError`: the server answered NO or BAD. `ConnectionLostError`: the server closed the
+  connection, was too slow, sent too much, or was not understood; the connection cannot be used any more.
 - Messages are read by BODY.PEEK[], which changes no flag. A folder is opened by EXAMINE until it is to be
   changed.
 - A message is moved by UID MOVE, else by UID COPY, UID STORE and UID EXPUNGE of this message alone. EXPUNGE
@@ -198,7 +198,7 @@ class Connection:
             self._run(lambda: self._client.enable(*extensions), "ENABLE")
 
     def _authenticate(self, mechanism: str, response: str) -> None:
-        # imapclient's verbs would give a lost connection the same error as a refused password.
+        # imapclient's methods would raise the same error for a lost connection as for a refused password.
         responses = iter([response.encode("utf-8")])
 
         def respond(challenge: bytes) -> bytes:
@@ -226,7 +226,9 @@ class Connection:
     # Folders.
 
     def list_folders(self) -> list[FolderName]:
-        """List the folders that can be opened and whose names can be sent back, with their attributes.
+        """List the folders that can be opened, with their attributes.
+
+        Folders whose names this client cannot send back to the server are left out.
 
         If the server offers LIST-STATUS, the list also has the counters of the folders.
         """

@@ -1,5 +1,6 @@
 """An IMAP account as a `Mailbox` of the watcher, over a connection that is opened again when it is lost.
 
+- The watcher is the loop of `tamis watch`; `Mailbox`, in `watching.mailbox`, is the interface that it uses.
 - A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
   each failure. After a refused password, none is sent for a minute or more, because servers lock accounts.
 - The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
@@ -77,7 +78,8 @@ class ImapMailbox:
         self._noticed_status: Status | None = (
             None  # status of the inbox for which `wait` last returned at once
         )
-        # Not watched until another connection is opened, except the inbox, Junk and Unsure, which always are.
+        # Names of folders that the server has refused to open. They are not watched until another connection
+        # is opened, except the inbox, Junk and Unsure, which always are.
         self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
         self._listings: dict[str, _Listing] = {}  # by name of a folder
@@ -122,7 +124,7 @@ class ImapMailbox:
         return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages in batches; see `Mailbox.read`."""
+        """Read messages in batches; yield each uid with the message or an error, unless it is gone."""
         numbers = [int(uid) for uid in uids]
         connection = self._get_connection()
         with self._translate_errors(connection):
@@ -138,7 +140,11 @@ class ImapMailbox:
                 yield str(uid), raw
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
-        """Move a message; see `Mailbox.move`."""
+        """Move a message; return its uid in the target, or None if the server does not send it.
+
+        `copy_uid` is the uid of a copy that an interrupted move may have left in the target: if it has the
+        same bytes, the message is only removed from `folder`.
+        """
         connection, number = self._get_connection(), int(uid)
         if not connection.can_move:
             raise MessageError("the server can neither MOVE nor UID EXPUNGE, so messages stay where they are")
@@ -242,7 +248,7 @@ class ImapMailbox:
                 continue
             if folder.wire.upper() == _INBOX:
                 folder = replace(folder, name=_INBOX)
-            if folder.name in folders:  # two wire names that are decoded alike
+            if folder.name in folders:  # two names on the wire are decoded to the same name
                 folder = replace(folder, name=folder.wire)
             folders[folder.name] = folder
 
@@ -276,7 +282,11 @@ class ImapMailbox:
         return Folder(folder.name, role, str(status.validity), revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
-        """Whether a folder is listed: it is needed for sorting, or the settings name it (or no folder)."""
+        """Whether a folder is listed.
+
+        It is if it is needed for sorting. Any other folder is if the settings name it, or name no folders,
+        and the server has not refused it.
+        """
         if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
             return True
         is_chosen = not self.account.folders or folder.name in self.account.folders

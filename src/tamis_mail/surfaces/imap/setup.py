@@ -51,7 +51,7 @@ _OTHER_HOSTS = {  # servers that are not called imap.DOMAIN, by the domain of an
 }
 _PASSWORD_SOURCES = {
     "keyring": "in the keyring of this system",
-    "command": "a command prints it, such as: pass show mail",
+    "command": "a command prints it, such as: pass show mail",  # `pass` is a password manager
     "credential": "a systemd credential, for a service",
     "prompt": "nowhere: ask each time",
 }

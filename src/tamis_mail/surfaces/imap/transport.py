@@ -1,4 +1,4 @@
-"""imapclient on a transport with limits: bytes and seconds per command.
+"""The IMAP library imapclient on a transport with limits: bytes and seconds per command.
 
 `imaplib`, on which imapclient is built, trusts a server: it reads literals of any size and any number of
 responses. Here the bytes and the seconds of each command are limited; beyond that, the connection is closed.
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from imapclient import IMAPClient
 
-_PACKET = 1 << 16  # bytes that are received at once
+_RECEIVE_BYTES = 1 << 16  # maximum number of bytes that are received at once
 _GREETING_BYTES = 1 << 20  # limit of the bytes before the first command
 
 
@@ -50,7 +50,8 @@ class Transport(imaplib.IMAP4):
         self.host, self.port = host, port
         connection = socket.create_connection((host, port), timeout)
         try:
-            # imaplib sends a command in several parts, and each would wait 40 ms for the one before.
+            # imaplib sends a command in several parts. Without TCP_NODELAY, a part is sent only when the one
+            # before was acknowledged, which takes about 40 ms.
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sock = (
                 self._context.wrap_socket(connection, server_hostname=host) if self._context else connection
@@ -108,7 +109,7 @@ class Transport(imaplib.IMAP4):
             self._fail("the server took too long")
         try:
             self.sock.settimeout(min(seconds, self._seconds))
-            data = self.sock.recv(_PACKET)
+            data = self.sock.recv(_RECEIVE_BYTES)
         except TimeoutError:
             self._fail("the server took too long")
         except OSError:

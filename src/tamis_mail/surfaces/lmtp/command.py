@@ -52,7 +52,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    """Serve until a signal ends it; `daemon.run` makes the service, which gets its other fields there."""
+    """Serve until a signal ends it; `daemon.run` calls `make_service` with the service's other fields."""
     if str(options.next) in {str(listener) for listener in options.listen or [Listener.parse(_LISTEN)]}:
         raise ValueError(
             f"--next is {options.next}, where this daemon listens: give the address of the next server"

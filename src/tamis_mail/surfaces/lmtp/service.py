@@ -83,7 +83,11 @@ class Marking:
         return self.shows_evidence and self.dialect != "bogofilter"
 
     def write(self, message: bytes, judged: TimedVerdict) -> bytes:
-        """Return the message with the fields of the verdict, whose lines end in CR LF in any case."""
+        """Return the message with the fields of the verdict, whose lines end in CR LF in any case.
+
+        `judged.required` is the probability from which on a message is called spam. The field X-Spam-Status
+        of SpamAssassin names such a threshold as `required`.
+        """
         return add_verdict(
             message,
             self._trim(judged.verdict),
@@ -100,6 +104,7 @@ class Marking:
 
     def _trim(self, verdict: Verdict) -> Verdict:
         """Return the verdict without evidence that is not needed."""
+        # The second argument of a verdict is the function that finds the evidence.
         return verdict if self.needs_evidence else Verdict(verdict.judgement, lambda: ())
 
 
@@ -123,7 +128,7 @@ class _Transaction:
 class LmtpService:
     """Handles the sessions of clients."""
 
-    filtering: Filtering
+    filtering: Filtering  # judges messages by the users' stores, in threads
     log: Log
     metrics: Metrics
     _: KW_ONLY
@@ -143,7 +148,7 @@ class LmtpService:
             await session.close()
 
     def find_user(self, address: bytes) -> str:
-        """Return the user of a recipient's address, without +detail."""
+        """Return the user of a recipient's address; a "+detail" at the end of its local part is ignored."""
         local_part, at, domain = address.decode("utf-8", "replace").lower().rpartition("@")
         if not at:
             local_part, domain = domain, ""
@@ -169,7 +174,8 @@ class _ClientSession:
         self._next: NextHopSession | None = None
         self._transaction: _Transaction | None = None
         self._n_errors = 0
-        # After this time, no message is begun, so that the last one can end within the limit.
+        # After this time, no message is begun, so that the last one can end before the server closes the
+        # session at the end of `limits.seconds`.
         self._last_start = time.monotonic() + service.limits.seconds / 2
 
     async def run(self) -> None:

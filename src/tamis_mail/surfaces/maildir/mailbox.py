@@ -1,7 +1,8 @@
 """A Maildir and its subfolders as a mailbox that is watched.
 
-- The layouts are Maildir++ (`.Junk`, `.Junk.2026`) and folders in folders (`Junk/2026`, Dovecot's "fs"), also
-  mixed. Names are in modified UTF-7 or UTF-8. Links below the Maildir are not followed.
+- The layouts are Maildir++, which has all subfolders directly in the Maildir under names such as `.Junk` and
+  `.Junk.2026`, and folders in folders (`Junk/2026`), also mixed. Names are in modified UTF-7 or UTF-8.
+  Links below the Maildir are not followed.
 - A message is a regular file in `new` or `cur`; files in `tmp` are never touched. Its uid is its name without
   flags. A message in `new` that is not moved stays in `new`, so that mail programs still see it as new mail.
 - A message is moved by `MaildirTarget.take`: its file is renamed, or copied to another file system, and keeps
@@ -130,7 +131,11 @@ class MaildirMailbox:
         return list(listed.values())
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages, each up to LARGEST_RAW bytes; see `Mailbox.read`."""
+        """Read messages, each up to LARGEST_RAW bytes (100 MB).
+
+        Yield each uid with the message, or with an error if it cannot be read. A message that is not in the
+        folder any more is left out.
+        """
         for uid in uids:
             try:
                 yield uid, self._apply_to_file(folder, uid, _read_file)
@@ -142,10 +147,10 @@ class MaildirMailbox:
                 yield uid, MessageError(f"it cannot be read: {error.strerror}")
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
-        """Move a message by renaming or copying its file; see `Mailbox.move`.
+        """Move a message by renaming or copying its file; return its uid in the target.
 
-        `copy_uid` is not needed: `MaildirTarget.take` itself recognises a copy that an interrupted move
-        between two disks has left in the target.
+        `copy_uid`, the uid of a copy that an interrupted move between two disks has left in the target, is
+        not needed: `MaildirTarget.take` itself recognises such a copy.
         """
         destination = self._open_target(target)
         letters = self._directories[folder.name].keywords.read()
@@ -171,7 +176,7 @@ class MaildirMailbox:
         return new_uid
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
-        """Add keywords to a message; see `Mailbox.add_keywords`.
+        """Add keywords to a message.
 
         Return False if the folder has no file `dovecot-keywords` that can list them all. A message in `new`
         stays as it is, because names in `new` have no flags.

@@ -58,7 +58,9 @@ def make_uid(base: str) -> str:
 
 
 def split_folder_name(name: str) -> tuple[str, ...]:
-    """Split the name of a folder as a user writes it: ".Junk.2026" as in Maildir++, or "Junk/2026".
+    """Split the name of a folder as a user writes it: ".Junk.2026" or "Junk/2026".
+
+    The first form is that of Maildir++, which has the subfolders beside each other under such names.
 
     >>> split_folder_name(".Junk.2026"), split_folder_name("Junk/2026/"), split_folder_name(".Entw&APw-rfe")
     (('Junk', '2026'), ('Junk', '2026'), ('Entwürfe',))

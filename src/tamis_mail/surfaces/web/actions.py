@@ -20,7 +20,7 @@ _SOURCE = "web"
 _JUDGED_TOGETHER = 50  # maximum number of messages that are judged together
 _JUDGED_BYTES = 16 << 20  # a batch of more bytes gets no more messages
 _HEAD_BYTES = 1 << 16  # bytes of a message in which its senders are searched
-_PAST_EVENTS = 1 << 62  # larger than the number of any event
+_MAX_EVENT = 1 << 62  # larger than the number of any event
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Outcome:
     is_fault: bool = False
 
     def as_notice(self) -> dict[str, object]:
-        """Return the outcome as a notice of a page."""
+        """Return the outcome as a notice: a message at the top of the next page, with a button for undo."""
         return {"sentence": self.sentence, "undo": self.undo, "is_fault": self.is_fault}
 
 
@@ -230,7 +230,10 @@ def _find_senders(connections: Connections, digest: bytes) -> Sequence[str]:
 
 
 def _note_changes(connections: Connections, digests: Sequence[bytes]) -> None:
-    """Write the changes of the store to the catalog, and judge the messages again."""
+    """Write the changes of the store to the catalog, and judge the messages again.
+
+    Not all labels are in the log, which can be off: those of the messages are read from the store.
+    """
     connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
     entries = connections.sieve.store.find_entries(digests)
     connections.catalog.note_labels(
@@ -263,7 +266,7 @@ def _make_outcome(
         sentence += f" {_count_messages(len(unreadable))} could not be read: the mail was moved or deleted."
     digest_set = set(digests)
     try:
-        events = EventLog.of(connections.sieve.store.path_name).find_range(before + 1, _PAST_EVENTS)
+        events = EventLog.of(connections.sieve.store.path_name).find_range(before + 1, _MAX_EVENT)
         numbers = sorted(event.number for event in events if event.is_learning and event.digest in digest_set)
     except LogError:
         numbers = []

@@ -94,8 +94,12 @@ _VERDICT = _object_schema(
     listed=_nullable(_TEXT),  # the entry of a list of senders that decided the verdict
     evidence=_list_schema(_EVIDENCE),
 )
-_RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))
-_OUTCOME = _object_schema(sentence=_TEXT, events=_TEXT, fault=_BOOLEAN)
+_RECEIPT = _object_schema(digest=_DIGEST, action=_TEXT, before=_nullable(_TEXT))  # before: the former label
+_OUTCOME = _object_schema(
+    sentence=_TEXT,
+    events=_TEXT,  # numbers of the events that /undo takes, such as 3-5,9
+    fault=_BOOLEAN,  # whether the action failed, or some messages could not be read
+)
 _EVENT = _object_schema(
     number=_INTEGER,
     time=_INTEGER,
@@ -290,6 +294,7 @@ async def _learn(context: Context, _: Request, values: Values) -> Any:
 
     def learn(connections: Connections) -> Any:
         receipt = connections.sieve.learn(raw, label, source="web")
+        # The catalog applies the new events of the log.
         connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
         return _describe(receipt, _RECEIPT, digest=receipt.digest.hex())
 

@@ -1,8 +1,9 @@
 """The web application: the list of routes, and the `Context` that every route gets.
 
-A module of views has `routes(context)`, which returns its routes. A route that reads calls
-`await context.threads.read(work)`, and one that changes the store `await context.threads.write(work)`, where
-`work` is a function of `Connections`; so nothing runs on the event loop for long.
+Each module of pages, and that of the API, has `routes(context)`, which returns its routes (a path and the
+function that answers its requests). A route that reads calls `await context.threads.read(work)`, and one that
+changes the store `await context.threads.write(work)`, where `work` is a function of `Connections`; so nothing
+runs on the event loop for long.
 """
 
 import asyncio
@@ -82,6 +83,7 @@ def make_app(context: Context) -> Starlette:
     async def answer_error(request: Request, error: Exception) -> Response:
         """Answer an error with a sentence: as JSON for the API and for scripts, else as a page."""
         status, sentence = _describe_error(error)
+        # Only scripts of the page send the CSRF token in a header; forms have it in a field.
         if request.url.path.startswith("/api/") or "x-csrf-token" in request.headers:
             return JSONResponse({"error": sentence}, status, getattr(error, "headers", None))
         values = {"status": status, "sentence": f"{sentence[:1].upper()}{sentence[1:]}"}
@@ -93,7 +95,7 @@ def make_app(context: Context) -> Starlette:
             *(route for routes in _ROUTES for route in routes(context)),
             Mount("/static", StaticFiles(directory=STATIC_FOLDER)),
         ],
-        middleware=[Middleware(Guard, security=context.security)],
+        middleware=[Middleware(Guard, security=context.security)],  # checks each request before its route
         exception_handlers=dict.fromkeys(errors, answer_error),
         lifespan=manage_lifespan,
     )

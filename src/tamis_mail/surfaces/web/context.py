@@ -11,11 +11,11 @@ from tamis_mail.surfaces.web.threads import Threads
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    store: Path
-    security: Security
-    threads: Threads
-    jobs: Jobs
-    pages: Pages
+    store: Path  # its file
+    security: Security  # tokens and sessions
+    threads: Threads  # in which the store is read and written
+    jobs: Jobs  # running and finished ones
+    pages: Pages  # the templates
 
     @property
     def imports(self) -> Path:

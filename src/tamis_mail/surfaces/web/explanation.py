@@ -1,6 +1,8 @@
 """The explanation of a verdict on the page: tinted (coloured) text, a waterfall chart and counterfactuals.
 
-No function reads or writes files. The texts of the parts that are shown have bounded size.
+The bars of a waterfall chart begin where the one before ends. A counterfactual says which tokens would have
+to be missing for another verdict. No function reads or writes files. The texts of the parts that are shown
+have bounded size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,6 +113,7 @@ class Tinter:
         if key not in self._cache:
             if len(self._cache) > _CACHED_WORDS:
                 self._cache.clear()
+            # As in the store's tokens: folded, and cut to LONGEST characters.
             tokens = dict.fromkeys(token[:LONGEST] for token in split_words(fold_text(word)[0]))
             total = sum(contributions.get(prefix + token, 0.0) for token in tokens)
             level = min(_LEVELS, ceil(_LEVELS * abs(total) / self._largest)) if self._largest else 0

@@ -1,4 +1,4 @@
-"""Compute the figures (charts) of the learning view from a store and its log, as values for JSON.
+"""Compute the figures (charts) of the page Learning from a store and its log, as values for JSON.
 
 Each figure is computed from a bounded sample of the remembered messages, those whose features the store has.
 The sample depends only on the set of these messages.
@@ -37,7 +37,7 @@ Progress = Callable[[float], None]  # is called with the fraction that is done, 
 Values = dict[str, Any]
 
 _STUDY_MESSAGES = 1000  # maximum for cross-validation, which then takes about 2 seconds of one core
-_MAP_MESSAGES = 1500  # maximum for the map
+_MAP_MESSAGES = 1500  # maximum for the map, a scatter plot of messages
 _CAMPAIGN_MESSAGES = 1000  # maximum of spam in which campaigns are searched
 _FOLDS = 5  # of cross-validation
 _MIN_MESSAGES = 6  # of either class, so that each fold has both
@@ -58,13 +58,17 @@ class Figure:
 
 
 def _compute_study(connections: Connections, progress: Progress) -> Values:
-    """Compute learning curve, ROC curve and calibration by cross-validation of the remembered messages."""
+    """Compute learning curve, ROC curve and calibration by cross-validation of the remembered messages.
+
+    If there are too few of them, return only `shortage`, a sentence that says so.
+    """
     store = connections.sieve.store
     remembered = read_remembered(store, _STUDY_MESSAGES)
     shortage = _describe_shortage(remembered)
     if shortage:
         return {"shortage": shortage}
     corpus = remembered.corpus
+    # `read_prior` returns the rule without weights that were fitted to the store's own messages.
     study = study_folds(corpus, _FOLDS, rule=Rule.read_prior(store), progress=progress)
     is_spam = corpus.is_spam[study.judged]
     rates = roc_curve(study.log_odds, is_spam)
@@ -115,7 +119,7 @@ def _compute_trend(connections: Connections, _: Progress) -> Values:
         if trend is None
         else {
             "points": np.stack([trend.days, trend.share, trend.low, trend.high], axis=1).tolist(),
-            "rise": trend.rise,
+            "rise": trend.rise,  # the probability that the share is larger at the end than at the beginning
         },
         "changes": {name: asdict(change) for name, change in compare_halves(days).items()},
     }
@@ -131,7 +135,7 @@ def _compute_drift(connections: Connections, progress: Progress) -> Values:
     periods = judge_periods(remembered.corpus, dates, Rule.read_prior(store), progress)
     return {
         "sample": _describe_sample(remembered),
-        "dated": int(np.isfinite(dates).sum()),
+        "dated": int(np.isfinite(dates).sum()),  # number of messages with a plausible date
         "views": list(VIEWS_OF[remembered.corpus.token_version]),
         "titles": VIEW_TITLES,
         "periods": [
@@ -142,7 +146,7 @@ def _compute_drift(connections: Connections, progress: Progress) -> Values:
                 "spam": period.measures.spam,
                 "accuracy": period.measures.accuracy,
                 "unsure": period.measures.unsure,
-                "unknown": period.unknown,
+                "unknown": period.unknown,  # by view: share of the features that no earlier message has
             }
             for period in periods
         ],
@@ -204,7 +208,7 @@ def _compute_map(connections: Connections, _: Progress) -> Values:
 
 
 def compute_thresholds(connections: Connections, lost: float, passed: float, progress: Progress) -> Values:
-    """Suggest thresholds, given the fraction of ham that may be lost and the fraction of spam that may pass.
+    """Suggest thresholds, given the fractions of ham that may be called spam and of spam called ham.
 
     The remembered messages are judged by cross-validation, and each part tests the choice of the others.
     """
@@ -221,6 +225,7 @@ def compute_thresholds(connections: Connections, lost: float, passed: float, pro
     return {
         "sample": _describe_sample(remembered),
         **{
+            # Safe: with messages that did not choose it, it makes no more errors than the present one.
             name: {**asdict(offer), "is_safe": offer.is_safe}
             for name, offer in zip(("spam", "ham"), offers, strict=True)
         },

@@ -100,7 +100,10 @@ def _unpack(path: Path, largest: int) -> Path:
 def _read_source(
     context: Context, connections: Connections, job: Job, source: int, path: str, label: str
 ) -> int:
-    """List the new messages of a path, and learn them if a label is given, else judge them; count them."""
+    """List the new messages of a path, and learn them if a label is given, else judge them.
+
+    Return their number.
+    """
 
     def note_size(size: int) -> None:
         job.total = size
@@ -150,6 +153,7 @@ def _judge_batch(connections: Connections, batch: list[FoundMessage]) -> None:
 def _learn(batch: list[FoundMessage], label: str, path: str, connections: Connections) -> None:
     connections.sieve.learn_many((one.raw for one in batch), label, source=path, processes=1)
     connections.catalog.note_labels((one.entry.digest, label) for one in batch)
+    # The catalog applies the new events of the log.
     connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
 
 

@@ -39,6 +39,8 @@ class Job:
 
 
 class Jobs:
+    """The jobs of the server by their keys, oldest first."""
+
     def __init__(self, threads: Threads) -> None:
         self._threads = threads
         self._jobs: OrderedDict[str, Job] = OrderedDict()

@@ -1,4 +1,7 @@
-"""The journal: the learning events of the log, newest first, each with a button that undoes it."""
+"""The page Journal: the learning events of the log, newest first, each with a button that undoes it.
+
+The events are read from the log, not from the store's table `journal`.
+"""
 
 from dataclasses import dataclass
 

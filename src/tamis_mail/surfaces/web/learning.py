@@ -1,4 +1,4 @@
-"""The learning view: what the filter has learned, how well it judges, and how the mail changes.
+"""The page Learning: what the filter has learned, how well it judges, and how the mail changes.
 
 The page comes at once, with an empty element for each figure. Its script requests the figures, shows the
 progress of those that are still computed, and draws them (`static/learning.js`).

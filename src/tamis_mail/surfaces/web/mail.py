@@ -1,4 +1,4 @@
-"""The mail view, the message view, and their forms."""
+"""The page that lists mail, the page of one message, and their forms."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ _STRONGEST = 12  # pieces of evidence for spam, and as many against it, that are
 _FIELDS = 40  # header fields that are shown, besides the first ones
 _FIELD_TEXT = 500  # characters of a header field that are shown
 _HISTORY = 10  # events of a message that are shown
-# The choices of the mail view: value in the address → text.
+# The choices above the list of mail: value in the address → text.
 _VERDICTS = {"": "all", "unsure": "unsure", "spam": "spam", "ham": "wanted", "none": "not judged"}
 _LABELS = {"": "learned or not", "none": "not learned", "spam": "learned as spam", "ham": "learned as wanted"}
 _ORDERS = {"doubt": "unsure first", "newest": "newest first"}
@@ -89,11 +89,14 @@ def _read_cursor(parameters: QueryParams, name: str) -> Cursor | None:
 def find_page(
     connections: Connections, parameters: QueryParams, limit: int = PAGE_MESSAGES
 ) -> dict[str, Any]:
-    """Return the rows that an address asks for, and the cursors of the pages before and after them."""
+    """Return the rows that an address asks for, and the cursors of the pages before and after them.
+
+    A cursor is the position of a row in the list, as text.
+    """
     query = read_query(parameters)
     after, before = _read_cursor(parameters, "after"), _read_cursor(parameters, "before")
     catalog = connections.catalog
-    catalog.follow(EventLog.of(connections.sieve.store.path_name))
+    catalog.follow(EventLog.of(connections.sieve.store.path_name))  # applies the new events of the log
     listing = catalog.list_page(query, after=after, before=before, limit=limit)
     if before is not None and not listing.has_previous:
         listing = catalog.list_page(query, limit=limit)  # a full first page
@@ -106,7 +109,7 @@ def find_page(
     }
 
 
-def _read_mail_view(connections: Connections, parameters: QueryParams) -> dict[str, Any]:
+def _read_mail_page(connections: Connections, parameters: QueryParams) -> dict[str, Any]:
     values = find_page(connections, parameters)
     counts = connections.catalog.count_verdicts()
     labels = connections.sieve.store.labels()
@@ -122,7 +125,7 @@ def _read_mail_view(connections: Connections, parameters: QueryParams) -> dict[s
     }
 
 
-def _read_message_view(connections: Connections, digest: bytes) -> dict[str, Any]:
+def _read_message_page(connections: Connections, digest: bytes) -> dict[str, Any]:
     row = connections.catalog.find(digest)
     if row is None:
         raise HTTPException(404, "there is no such message")
@@ -241,18 +244,19 @@ def choose_action(name: str, digests: Sequence[bytes]) -> Callable[[Connections]
 def routes(context: Context) -> list[BaseRoute]:
     async def show_mail(request: Request) -> Response:
         parameters = request.query_params
-        values = await context.threads.read(lambda connections: _read_mail_view(connections, parameters))
+        values = await context.threads.read(lambda connections: _read_mail_page(connections, parameters))
         present = {
             name: parameters[name]
             for name in ("text", "verdict", "label", "source", "order")
             if parameters.get(name)
         }
+        # Returns the address of this list with some parameters changed.
         values["with_parameters"] = lambda **changed: "/?" + urlencode(present | changed)
         return context.pages.render(request, "mail.html", values)
 
     async def show_message(request: Request) -> Response:
         digest = read_digest(request.path_params["digest"])
-        values = await context.threads.read(lambda connections: _read_message_view(connections, digest))
+        values = await context.threads.read(lambda connections: _read_message_page(connections, digest))
         return context.pages.render(request, "message.html", values)
 
     async def show_similar(request: Request) -> Response:

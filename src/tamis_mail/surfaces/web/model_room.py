@@ -26,7 +26,8 @@ from tamis_mail.surfaces.web.context import Context
 _MAX_REQUESTS = 8  # at a time; a page has at most two: one that is computed, and its successor
 T = TypeVar("T")
 
-# The rows of the table in docs/reference/lectures.md that rooms demonstrate, and the expected results.
+# The topics of lectures on probabilistic classification that rooms demonstrate, and the expected results; the
+# keys are those of the rows of docs/reference/lectures.md.
 ROWS: Mapping[str, str] = {
     "A12": "Generative against discriminative: naive Bayes and logistic regression on growing samples.",
     "B1": "A coin by maximum likelihood: 55 heads and 45 tails give 0.55.",

@@ -1,4 +1,7 @@
-"""Render templates. Mail is untrusted: text is escaped, and deceptive characters become visible marks."""
+"""Render the templates of Jinja2 to HTML.
+
+Mail is untrusted: text is escaped, and deceptive characters become visible marks.
+"""
 
 import time
 import unicodedata
@@ -57,7 +60,11 @@ def _read_address(request: Request) -> str:
 
 
 class Pages:
-    """Renders templates. Each one gets `session` (for `session.csrf`), `path`, `address` and `notices`."""
+    """Renders templates.
+
+    Each one gets `session` (for the CSRF token `session.csrf`), `path`, `address` and `notices`, the results
+    of actions that were not shown yet.
+    """
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -68,8 +75,8 @@ class Pages:
             lstrip_blocks=True,
         )
         filters: dict[str, Callable[..., str]] = {
-            "marked": mark_controls,
-            "marked_text": lambda text: mark_controls(text, keep=_KEPT_CONTROLS),
+            "mark_controls": mark_controls,
+            "mark_controls_in_text": lambda text: mark_controls(text, keep=_KEPT_CONTROLS),
             "time": _format_time,
             "size": format_size,
             "number": "{:,}".format,

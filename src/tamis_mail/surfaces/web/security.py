@@ -5,8 +5,8 @@
 
 - The page is opened by an address with a token, which is valid once, for ten minutes, and begins a session: a
   cookie that no script reads and no other site sends.
-- A request that changes something has the session's CSRF token, in the header `X-CSRF-Token` or in the field
-  `csrf` of a form, and does not come from another site.
+- A request that changes something has the session's CSRF token, a secret that only our pages have, in the
+  header `X-CSRF-Token` or in the field `csrf` of a form, and does not come from another site.
 - A program may send `Authorization: Bearer` with the API's token instead of a session; no other site can
   make a browser send that, so it needs no CSRF token.
 - A browser sends the cookies of a host to every port of it, also to a server that another user of this
@@ -71,7 +71,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Session:
-    """The session of one browser: its cookie, its CSRF token, and the notices of its next page."""
+    """The session of one browser: its cookie, its CSRF token, and its notices, the results of actions."""
 
     key: str  # the value of the cookie
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))

@@ -1,4 +1,4 @@
-"""Run the application by uvicorn at a socket that is bound already."""
+"""Run the application by uvicorn, an HTTP server, at a socket that is bound already."""
 
 import asyncio
 import signal
@@ -43,10 +43,10 @@ def serve(
         server_header=False,
         proxy_headers=False,
         limit_concurrency=_CONNECTIONS,
-        h11_max_incomplete_event_size=1 << 16,
+        h11_max_incomplete_event_size=1 << 16,  # maximum bytes of the header of a request
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_CLOSE_SECONDS,
-        ws="none",
+        ws="none",  # no web sockets
         http=_Protocol,
     )
     listener.listen()  # so that the address can be opened before the server accepts
@@ -55,7 +55,7 @@ def serve(
 
 
 class _Protocol(H11Protocol):
-    """Closes a connection that sends no request, so that silent ones do not use up the limit."""
+    """Speaks HTTP/1.1, and closes connections that send no request: they would use up the limit."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Note a new connection, and check after some seconds whether it has sent a request."""
@@ -63,7 +63,8 @@ class _Protocol(H11Protocol):
         self.loop.call_later(_HEADER_SECONDS, self._close_if_silent)
 
     def _close_if_silent(self) -> None:
-        has_request: object = self.cycle  # uvicorn's types do not say that it is None before the first one
+        # `cycle` is the last request; uvicorn's types do not say that it is None before the first one.
+        has_request: object = self.cycle
         if has_request is None:
             self.transport.close()
 

@@ -1,7 +1,8 @@
-"""The settings view: thresholds, lists of senders, folders, decay, export and backup.
+"""The page Settings: thresholds, lists of senders, folders, decay, export and backup.
 
-Changes are forms, which work without a script; each runs in the writer thread and ends in a notice. The
-suggestion of thresholds, which takes seconds, is requested by the script of the page.
+Changes are forms, which work without a script; each runs in the writer thread and ends in a notice, a message
+at the top of the next page. The suggestion of thresholds, which takes seconds, is requested by the script of
+the page.
 """
 
 import gzip
@@ -51,7 +52,7 @@ _BLOCK = 1 << 16  # bytes of a download that are read at once
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """The values that the settings view shows."""
+    """The values that the page shows."""
 
     rule: Rule
     allowed: Sequence[str]  # entries of the lists of senders

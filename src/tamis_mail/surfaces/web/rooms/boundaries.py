@@ -16,7 +16,8 @@ from tamis_mail.surfaces.web.rooms.wording import pluralize
 
 MAX_POINTS = 300
 CLASSES = ("A", "B", "C")
-# The forms of covariance that a request may choose.
+# The forms of covariance that a request may choose: one for all classes; one for each; for each class only
+# variances; one variance for each class.
 COVARIANCES: dict[str, Covariance] = {
     "tied": "tied",
     "full": "full",

@@ -30,14 +30,14 @@ def compute(fields: Fields) -> dict[str, object]:
     heads = int(tosses.sum())
     frequency = heads / len(tosses) if len(tosses) else None
     return {
-        "places": _GRID,
+        "places": _GRID,  # the probabilities of heads at which all densities are given
         "prior": _describe_belief(prior, coverage),
         "posterior": _describe_belief(posterior, coverage),
         "likelihood": _normalize_likelihood(tosses),
         "predictive": posterior.predictive(trials).density(np.arange(trials + 1)),
         "next_head": posterior.mean,
         "frequency": frequency,
-        "prior_weight": prior.strength / posterior.strength,
+        "prior_weight": prior.strength / posterior.strength,  # of the prior mean in the posterior mean
         "log_evidence": evidence,
         "text": _write_sentences(prior, posterior, tosses, coverage, evidence),
     }

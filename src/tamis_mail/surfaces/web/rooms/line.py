@@ -1,4 +1,7 @@
-"""Points about a straight line → Gram → the distribution of its level and slope, point by point."""
+"""Points about a straight line → Gram → the distribution of its level and slope, point by point.
+
+The level of the line is its value at x = 0.
+"""
 
 import numpy as np
 
@@ -28,12 +31,12 @@ def compute(fields: Fields) -> dict[str, object]:
     fields.refuse_unknown("points", "alpha", "noise", "seed")
     points = fields.read_rows("points", [RANGE, RANGE], MAX_POINTS)
     alpha = fields.read_number("alpha", 0.001, 1000.0)
-    noise = fields.read_number("noise", 0.01, 10.0)
-    seed = fields.read_integer("seed", 0, 1_000_000)
+    noise = fields.read_number("noise", 0.01, 10.0)  # standard deviation
+    seed = fields.read_integer("seed", 0, 1_000_000)  # of the lines drawn from the posterior
     posterior = infer_weights(_expand(points[:, 0]), points[:, 1], alpha, noise)
     mean, covariance = posterior.mean[0], posterior.covariance[0]
     return {
-        "places": _GRID,
+        "places": _GRID,  # the x of all curves
         **describe_predictions(posterior, _expand(_GRID), seed),
         "weights": {
             "mean": mean,

@@ -60,6 +60,7 @@ def compute(fields: Fields) -> dict[str, object]:
         user, item = known[:count, :2].astype(np.int64).T
         ratings = Ratings(user, item, known[:count, 2], users, items)
         start = solver.start(ratings, np.random.default_rng(seed))
+        # Sweeps begin with the items: before the first one, the users are fitted to the items of the start.
         begin = replace(start, users=solver.solve_users(ratings, start))
         return [solver.evaluate(ratings, begin), *islice(run_sweeps(solver, ratings, start), step)]
 

@@ -1,4 +1,5 @@
-// The figures of the learning view: all are requested at once, show their progress, and are drawn when they come.
+// The figures of the page Learning: all are requested at once, show their progress, and are drawn when they come.
+// A view is a kind of features, such as words or headers.
 
 import { drawChart, formatDay, formatNumber, formatShare } from "./charts.js";
 import { fetchComputed } from "./computed.js";

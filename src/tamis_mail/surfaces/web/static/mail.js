@@ -1,4 +1,5 @@
-// The mail view: its keys, the selection, the update of stale verdicts, and the import of mailboxes.
+// The page that lists mail: its keys, the selection, the update of stale verdicts (something was learned after
+// them), and the import of mailboxes.
 
 import { finishJob } from "./computed.js";
 import { isShortcut } from "./page.js";
@@ -71,7 +72,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Stale verdicts: something was learned after them.
+// Stale verdicts.
 
 async function refreshVerdicts() {
   const stale = rows.filter((row) => "stale" in row.dataset);

@@ -1,4 +1,4 @@
-// The message view: its keys, and the learned messages that are similar.
+// The page of one message: its keys, and the learned messages that are similar.
 
 import { isShortcut } from "./page.js";
 import { element, get } from "./request.js";

@@ -1,6 +1,6 @@
-// Keys that work on every view: g and then m, l, j, r or s opens a view; u undoes the last action.
+// Keys that work on every page: g and then m, l, j, r or s opens a page; u undoes the last action.
 
-const views = { m: "/", l: "/learning", j: "/journal", r: "/rooms", s: "/settings" };
+const addresses = { m: "/", l: "/learning", j: "/journal", r: "/rooms", s: "/settings" };
 let isAfterG = false;
 
 /** Return whether a key has no modifier, and is not typed into a field. */
@@ -13,8 +13,8 @@ document.addEventListener("keydown", (event) => {
   if (!isShortcut(event)) {
     return;
   }
-  if (isAfterG && event.key in views) {
-    location.assign(views[event.key]);
+  if (isAfterG && event.key in addresses) {
+    location.assign(addresses[event.key]);
   } else if (event.key === "u") {
     document.getElementById("undo")?.click();
   }

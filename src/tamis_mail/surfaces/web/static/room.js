@@ -1,5 +1,6 @@
-// One room: controls and points change its fields, the server computes each change, and the last
-// answer is drawn. While a request is under way, further changes are joined to one request that follows it.
+// One room, an interactive demonstration of a model: controls and points change the fields of its request, the
+// server computes each change, and the last answer is drawn. While a request is under way, further changes are
+// joined to one request that follows it.
 
 import { element, get, post } from "./request.js";
 import { PointEditor } from "./plane.js";
