@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tamis_mail.store.overlay import Overlay, VerdictStore
     from tamis_mail.tokens import Tokens
 
-    ReadPart = tuple[int, list[bytes], ReadMessages]  # index of the source, messages, their features
+    # The index of the source, the messages of one job, and their features. The messages are None, which frees
+    # their memory, if the store was new when the job began: then all their features were read.
+    ReadPart = tuple[int, list[bytes] | None, ReadMessages]
 
 Progress = Callable[[int], None]  # called from time to time with the number of processed messages
 
@@ -351,15 +353,20 @@ class Sieve:
             check_label(one.label)
         numbered = _NumberedMail(sources)
         all_messages, run_jobs = self._executor.prepare(numbered, processes, lambda pair: len(pair[1]))
-        waiting: deque[tuple[int, list[bytes]]] = deque()
+        waiting: deque[tuple[int, list[bytes], bool]] = deque()  # source, messages, whether the store is new
         has_headings = self._recorder.logs_changes()
 
         def jobs() -> Iterator[tuple[str | None, list[bytes], str, bool]]:
             for number, pairs in groupby(all_messages, lambda pair: pair[0]):
                 for part in batches((raw for _, raw in pairs), JOB_MESSAGES, JOB_BYTES):
-                    waiting.append((number, part))
-                    path = None if self.store.is_new else self.store.path_name
+                    is_new = self.store.is_new
+                    waiting.append((number, part, is_new))
+                    path = None if is_new else self.store.path_name
                     yield path, part, sources[number].label, has_headings
+
+        def take_waiting(read: ReadMessages) -> ReadPart:
+            number, messages, is_new = waiting.popleft()
+            return number, None if is_new else messages, read
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
         parts: list[ReadPart] = []  # messages that were read and are not learned yet
@@ -369,10 +376,11 @@ class Sieve:
         for read in all_read:
             if not parts:
                 _weights().prepare()  # while threads read further messages
-            number, part = waiting.popleft()
-            parts.append((number, part, read))
-            n_messages += len(part)
-            n_bytes += sum(map(len, part))
+            number, messages, _ = waiting[0]
+            n_messages += len(messages)
+            n_bytes += sum(map(len, messages))
+            parts.append(take_waiting(read))
+            del messages  # they may be large, and further ones are read
             if numbered.is_at_end:
                 break
             if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
@@ -388,7 +396,7 @@ class Sieve:
                 # All sources were read to their ends, so that the open transaction waits for no source.
                 yield from _take_all(parts)
                 for read in all_read:
-                    yield (*waiting.popleft(), read)
+                    yield take_waiting(read)
                 self._executor.release_workers()  # their memory serves the threads that fit the weights
 
             self._learn_read(take_last_parts(), sources, run_jobs, actions, has_more=False)
@@ -418,7 +426,7 @@ class Sieve:
                     one = sources[number]
                     receipts = transaction.learn_read(messages, read, one.label, one.source)
                     changes.setdefault(number, []).extend(
-                        zip(receipts, read.headings or messages, strict=True)
+                        zip(receipts, read.headings or messages or [None] * len(receipts), strict=True)
                     )
                 has_moved = any(
                     receipt.action == "moved" for pairs in changes.values() for receipt, _ in pairs

@@ -71,12 +71,17 @@ class Transaction:
         return _make_receipt(old, entry)
 
     def learn_read(
-        self, messages: Sequence[bytes], read: "ReadMessages", label: str, source: str | None = None
+        self, messages: Sequence[bytes] | None, read: "ReadMessages", label: str, source: str | None = None
     ) -> list[Receipt]:
         """Learn messages that `reading.read_messages` has read for this label.
 
-        `source` is the source of the messages, by default that of the transaction.
+        `messages` may be None if the store was new, so that the features of all of them were read. `source`
+        is the source of the messages, by default that of the transaction.
         """
+        if read.token_version != self._token_version:  # another process has changed the store meanwhile
+            read = replace(
+                read, token_version=self._token_version, places=[], dates=[], parts=[], features={}
+            )
         old_entries = self._find_entries(read.digests)
         new_entries: dict[bytes, Entry] = {}
         receipts, places = [], []
@@ -87,18 +92,20 @@ class Transaction:
                 continue
             if old is not None:
                 self._refuse_other_tokens(old)
-                self._subtract(canonical(messages[place]), old)
+                self._subtract(messages and canonical(messages[place]), old, read.features.get(digest))
             entry = self._make_entry(digest, label, self._message_weight, 0, source)
             new_entries[digest] = entry
             receipts.append(_make_receipt(old, entry))
             places.append(place)
         if not places:
             return receipts
-        if read.token_version != self._token_version:  # another process has changed the store meanwhile
-            none_read = replace(read, token_version=self._token_version, places=[], dates=[], parts=[])
-            read = _select_messages(none_read, places, messages)
-        elif places != read.places:
-            read = _select_messages(read, places, messages)
+        if places != read.places:
+            if messages is None and not set(places) <= set(read.places):
+                raise StoreError(
+                    f"the store {self._store.name} was changed by another process while mail was read for "
+                    "it: run the command again"
+                )
+            read = _select_messages(read, places, messages or ())
         self._writer.record(*new_entries.values())
         if self._journal is not None:
             self._journal |= new_entries
@@ -240,10 +247,16 @@ class Transaction:
         self._bytes += len(plain)
         self._uncounted.append((entry.digest, plain, self._change(entry, 1)))
 
-    def _subtract(self, plain: bytes | None, old: Entry) -> None:
-        """Remove a message; subtract its stored features or, without these, those read from its bytes."""
+    def _subtract(self, plain: bytes | None, old: Entry, features: "PlaceInPart | None" = None) -> None:
+        """Remove a message and subtract its features.
+
+        If the store does not have them, they are the `features` that were read before the transaction, or
+        they are read from the canonical bytes.
+        """
         self._journal = None
         keys = self._find_stored(old)
+        if keys is None and features is not None:
+            keys = import_module("tamis_mail.store.feature_sums").read_features(*features)
         if keys is not None:
             self._stored.append((keys, self._change(old, -1)))
         elif plain is None:

@@ -578,6 +578,45 @@ def test_messages_that_were_read_for_other_tokens_are_read_again(opened: Sieve) 
     assert table.keys.tolist() == count_part(read.parts[0])[0].tolist()
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_messages_that_were_read_for_a_new_store_need_not_be_kept(
+    opened: Sieve, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    """Not even those with two labels, whether or not their features are few enough to be stored."""
+    mail = list(dict.fromkeys(SAMPLE[:12]))
+    if not is_stored:
+        monkeypatch.setattr("tamis_mail.sieve.jobs.MAX_BUNDLE_FEATURES", 0)
+    as_ham, as_spam = (
+        jobs.read_messages(None, part, label, False)
+        for part, label in ((mail[:8], "ham"), (mail[4:], "spam"))
+    )
+    with opened.store.transaction() as writer:
+        transaction = Transaction(opened.store, writer, "")
+        transaction.learn_read(None, as_ham, "ham")
+        receipts = transaction.learn_read(None, as_spam, "spam")
+        transaction.run((), run_inline, has_moved=True)
+    assert [receipt.action for receipt in receipts] == ["moved"] * 4 + ["learned"] * (len(mail) - 8)
+    assert maintenance.check(opened.store) == []
+    with Sieve.open(opened.store.path.with_name("other")) as other:
+        for place, raw in enumerate(mail):
+            other.learn(raw, "ham" if place < 4 else "spam")
+        (table,), (expected,) = opened.store.count_slices(), other.store.count_slices()
+        assert table == expected
+
+
+def test_messages_that_are_not_kept_are_refused_if_the_store_has_other_tokens_meanwhile(
+    opened: Sieve,
+) -> None:
+    opened.learn(LUNCH, "ham")
+    read = jobs.read_messages(None, SAMPLE[:5], "ham", False)
+    (before,) = opened.store.count_slices()
+    with pytest.raises(StoreError, match="run the command again"), opened.store.transaction() as writer:
+        Transaction(opened.store, writer, "").learn_read(None, replace(read, token_version=1), "ham")
+    (after,) = opened.store.count_slices()
+    assert after == before
+    assert maintenance.check(opened.store) == []
+
+
 def test_features_at_hand_are_those_that_the_store_would_give(opened: Sieve) -> None:
     mail = SAMPLE[:20]
     opened.learn_many(mail, "ham", processes=1)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from tamis_mail.surfaces.cli.plain_options import read_plain_options
-from tamis_mail.surfaces.cli.streams import copy_rest, discard
+from tamis_mail.surfaces.cli.streams import copy_rest, discard, end_process
 
 # True for a type checker. `typing` is not imported: if its import failed, a message could not be passed on.
 TYPE_CHECKING = False
@@ -53,6 +53,10 @@ COMMANDS = {
 }
 
 
+# Commands that hold much memory or run for each message, and leave nothing to do at the end of the process.
+_ENDING_AT_ONCE = (["learn"], ["sort"])
+
+
 def command_line(first_word: str = "") -> Parser:
     """Make the parser of `tamis`. If the first word is the name of a command, add that command only."""
     parser: Parser = import_module(f"{__name__}.parser").Parser(
@@ -83,7 +87,10 @@ def command_line(first_word: str = "") -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; a usage error exits with 2."""
+    """Run one command and return its exit status; a usage error exits with 2.
+
+    Without `argv`, the command is that of this process, which some commands end at once.
+    """
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if reconfigure := getattr(stream, "reconfigure", None):
@@ -110,6 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{name}: {describe_error(error)}\n")
         discard(sys.stdout)
         return 3
+    if argv is None and words[:1] in _ENDING_AT_ONCE:
+        end_process(status)
     return status
 
 

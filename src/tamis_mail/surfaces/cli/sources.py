@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 import os
 import sys
@@ -65,8 +64,6 @@ def prepare_bulk_work() -> None:
         core.mail.keep_freed_memory()
         core.mail.reserve_large_pages()
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
-    # At its end the interpreter would search all objects for garbage, whose memory the system frees anyway.
-    atexit.register(gc.freeze)
     # NumPy would start a thread per core that waits for work in a busy loop, and the products are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # By default, a thread that returns from the compiled core would wait 5 ms for the interpreter's lock.

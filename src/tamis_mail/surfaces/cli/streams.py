@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import NoReturn, TextIO
 
 _BLOCK = 1 << 16  # bytes of a message that are read at a time
 _SMALL_BLOCK = 1 << 12  # bytes that are read at a time when memory may have run out
@@ -54,6 +55,13 @@ def copy_rest(out: TextIO) -> None:
     while sys.stdin is not None and (block := sys.stdin.buffer.read(_SMALL_BLOCK)):
         out.buffer.write(block)
     out.flush()
+
+
+def end_process(status: int) -> NoReturn:
+    """End this process, whose output is written, without freeing each object, which takes up to 12 ms."""
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(status)
 
 
 def discard(out: TextIO) -> None:
