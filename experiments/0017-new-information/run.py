@@ -220,17 +220,49 @@ def read_paths(mail: Mail) -> Tokens:
     yield f"links {len(links).bit_length()} {len(mail.link_domains)}"
 
 
-def read_shapes(mail: Mail) -> Tokens:
+SHAPED = ("message-id", "from", "to", "reply-to", "return-path", "subject", "date", "references")
+
+
+def read_shapes(mail: Mail, *wanted: str) -> Tokens:
     """Patterns of values: of ids, addresses, names, boundaries, dates."""
-    for name in ("message-id", "from", "to", "reply-to", "return-path", "subject", "date", "references"):
-        if name in mail.fields:
+    for name in SHAPED:
+        if name in mail.fields and (not wanted or name in wanted):
             value = mail.first(name)
             yield f"{name} {shape(value)[:40]}"
             yield f"{name} {re.sub(r'[0-9]+', '', shape(value))[:40]}"
-    for found in re.findall(r"boundary=\"?([^\";]+)", mail.first("content-type")):
-        yield f"boundary {shape(found)}"
-    for hop in mail.fields.get("received", ())[-3:]:
-        yield "hop " + re.sub(r"[\w.-]*[.\d][\w.-]*", "x", hop.partition(";")[0])[:80]
+    if not wanted or "boundary" in wanted:
+        for found in re.findall(r"boundary=\"?([^\";]+)", mail.first("content-type")):
+            yield f"boundary {shape(found)}"
+    if not wanted or "hop" in wanted:
+        for hop in mail.fields.get("received", ())[-3:]:
+            yield "hop " + re.sub(r"[\w.-]*[.\d][\w.-]*", "x", hop.partition(";")[0])[:80]
+
+
+def read_agreements(mail: Mail) -> Tokens:
+    """Whether servers, sender, recipient and text agree."""
+    hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())]
+    for place, hop in (("first", hops[-1:]), ("last", hops[:1])):
+        for found in hop:
+            claimed = re.match(r"from \[?([\w.-]+)", found)
+            named = re.search(r"\(([\w.-]+) ?\[", found)
+            a, b = (find_domain(one[1]) if one else "" for one in (claimed, named))
+            relation = "same" if a and a == b else "other" if a and b else "no name" if a else "no claim"
+            yield f"{place} hop {relation} {'.' in a} {a.replace('.', '').isdecimal()}"
+            yield f"{place} forged {'forged' in found} {'unknown' in found} {'for <' in found}"
+    route = {find_domain(host) for hop in hops for host in re.findall(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", hop)}
+    yield f"sender in route {mail.domain in route}"
+    for name in ("message-id", "return-path"):
+        domain = find_domain(mail.first(name).lower().rpartition("@")[2].strip(" <>") or "none")
+        yield f"{name} {domain in route} {domain == mail.domain}"
+    known = {address for name in ("to", "cc") for address in find_addresses(mail.first(name).lower())}
+    wanted = {address for hop in hops for address in re.findall(r"for <([^>]+)>", hop)}
+    yield f"recipient {bool(wanted & known) if wanted else 'unknown'} {len(known).bit_length()}"
+    words = {word for line in mail.lines for word in line}
+    names = {address.partition("@")[0] for address in known}
+    yield f"text names recipient {bool(words & names)} {bool(words & set(mail.first('to').lower().split()))}"
+    yield f"text names sender {mail.domain.partition('.')[0] in words}"
+    yield f"name in text {any(word.strip(',') in words for word in mail.first('from').lower().split()[:3])}"
+    yield f"subject in text {round(4 * np.mean([word in words for word in mail.subject] or [0]))}"
 
 
 def read_times(mail: Mail) -> Tokens:
@@ -256,8 +288,12 @@ def read_times(mail: Mail) -> Tokens:
     return [f"late {sizes[0]}", f"took {sizes[1]}", f"hour {hour // 4}", f"seconds {found and found[5] == 0}"]
 
 
-def read_signs(mail: Mail) -> Tokens:
+def read_signs(mail: Mail, wanted: str = "") -> Tokens:
     """Punctuation, numbers with their signs, and words in upper case."""
+    return (token for token in read_all_signs(mail) if token.startswith(wanted))
+
+
+def read_all_signs(mail: Mail) -> Tokens:
     for text in mail.texts:
         yield from (f"sign {signs}" for signs in re.findall(r"[^\w\s]{2,10}", text)[:100])
         yield from (
@@ -298,6 +334,11 @@ class Candidate:
     kind: int
     view: View = FEW
     has_coefficients: bool = False
+    more: tuple["Candidate", ...] = ()  # others that come along
+
+    @property
+    def parts(self) -> tuple["Candidate", ...]:
+        return (self, *self.more)
 
 
 LINES, SENTENCES, PARAGRAPHS = r"\n", r"[.!?]\s|\n\s*\n", r"\n\s*\n"
@@ -334,6 +375,41 @@ CANDIDATES = (
     Candidate("signs, own view", read_signs, OWN, FEW, True),
     Candidate("signs, in words", read_signs, WORDS),
     Candidate("style, in relations", read_style, RELATIONS),
+    Candidate("agreements, in relations", read_agreements, RELATIONS),
+    Candidate("agreements, own view", read_agreements, OWN, FEW, True),
+    *(
+        Candidate(
+            f"shapes of {name}, own view", lambda mail, name=name: read_shapes(mail, name), OWN, FEW, True
+        )
+        for name in (*SHAPED, "boundary", "hop")
+    ),
+    Candidate("shapes of values, in relations", read_shapes, RELATIONS),
+    *(
+        Candidate(f"signs: {name}, in words", lambda mail, name=name: read_signs(mail, name), WORDS)
+        for name in ("sign", "number", "loud")
+    ),
+)
+BY_NAME = {candidate.name: candidate for candidate in CANDIDATES}
+
+
+def combine(name: str, *names: str) -> Candidate:
+    first, *others = (BY_NAME[one] for one in names)
+    return replace(first, name=name, more=tuple(others))
+
+
+S, X, N, T, V = (
+    "pairs of the subject, in pairs",
+    "sender × marker, in headers",
+    "names of fields, in headers",
+    "times, in relations",
+    "shapes of values, own view",
+)
+CANDIDATES += (
+    combine("together: subject, sender × marker", S, X),
+    combine("together: subject, sender × marker, times", S, X, T),
+    combine("together: subject, sender × marker, times, names", S, X, T, N),
+    combine("together: shapes, subject, sender × marker", V, S, X),
+    combine("together: shapes, subject, sender × marker, times, names", V, S, X, T, N),
 )
 
 
@@ -361,7 +437,8 @@ class Reader:
             for letter in corpus.letters:
                 if letter.raw not in self.mails:
                     self.mails[letter.raw] = Mail(letter.raw)
-                keys = {make_key(token, candidate.kind) for token in candidate.read(self.mails[letter.raw])}
+                mail = self.mails[letter.raw]
+                keys = {make_key(token, one.kind) for one in candidate.parts for token in one.read(mail)}
                 rows.append(np.array(sorted(keys), np.uint64))
             path.write_bytes(pickle.dumps(rows))
         return pickle.loads(path.read_bytes())
@@ -450,30 +527,31 @@ class Moment:
         return screen.Table([row[features.kinds[row] == kind] for row in rows])
 
     def judge(
-        self, corpus: Corpus, kind: int | None, columns: list[screen.Column], views: Sequence[View]
+        self, corpus: Corpus, columns: dict[int, list[screen.Column]], views: Sequence[View]
     ) -> Answers:
-        """Judge by the columns of the present views, and one more or one in the place of another."""
+        """Judge by the columns of the present views, with others in their place, or one more."""
         layer = screen.Layer(corpus.features(2), self.messages, self.labels)
         log_odds = np.zeros(len(self.messages))
         for i, known in enumerate(self.halves):
             chosen = [of_view[i] for of_view in self.columns]
-            if kind is not None:
-                chosen[kind : kind + 1] = [columns[i]]
+            for kind, column in sorted(columns.items()):
+                chosen[kind : kind + 1] = [column[i]]
             train, test = np.flatnonzero(known), np.flatnonzero(~known)
             offset = screen.fit_scales(chosen, views, self.labels, train)(chosen)
             log_odds[test] = offset[test] + layer.judge(train, test, offset)
         return Answers(self.stream, log_odds, RULE.spam, RULE.ham)
 
     def judge_candidate(self, corpus: Corpus, candidate: Candidate) -> Answers:
-        table, views = self.make_table(corpus, candidate.kind), make_rule(candidate).views
-        view = views[candidate.kind]
-        columns = [table.leave_one_out(view, self.labels, known) for known in self.halves]
-        return self.judge(corpus, candidate.kind, columns, views)
+        views, columns = make_rule(candidate).views, {}
+        for kind in {one.kind for one in candidate.parts}:
+            table = self.make_table(corpus, kind)
+            columns[kind] = [table.leave_one_out(views[kind], self.labels, known) for known in self.halves]
+        return self.judge(corpus, columns, views)
 
     def judge_by_neighbours(self, kinds: Sequence[int], number: int) -> Answers:
         neighbours = Neighbours(self.stream.corpus.features(2), self.messages, kinds, number)
         columns = [neighbours.leave_one_out(self.labels, known) for known in self.halves]
-        return self.judge(self.stream.corpus, OWN, columns, [*RULE.views, View(0.5, 1, True, 1)])
+        return self.judge(self.stream.corpus, {OWN: columns}, [*RULE.views, View(0.5, 1, True, 1)])
 
 
 def show(value: float, error: float, sign: str = "") -> str:
@@ -519,7 +597,7 @@ def try_moments(streams: list[Stream], words: Sequence[str], reader: Reader) -> 
     for group, sets in list_moments(streams):
         moments = [Moment(one) for one in sets]
         corpus = sets[0].corpus
-        before = [one.judge(corpus, None, [], RULE.views) for one in moments]
+        before = [one.judge(corpus, {}, RULE.views) for one in moments]
         print(make_row(group, before, before), flush=True)
         for name, arguments in NEIGHBOURS.items():
             if not words or any(word in name for word in words):
