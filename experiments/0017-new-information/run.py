@@ -238,6 +238,14 @@ def read_shapes(mail: Mail, *wanted: str) -> Tokens:
             yield "hop " + re.sub(r"[\w.-]*[.\d][\w.-]*", "x", hop.partition(";")[0])[:80]
 
 
+def read_rough_shapes(mail: Mail) -> Tokens:
+    """Patterns without the lengths of runs."""
+    for name in ("message-id", "from", "to", "reply-to", "return-path", "subject", "date"):
+        if name in mail.fields:
+            yield f"{name} {re.sub(r'[0-9]+', '', shape(mail.first(name)))[:40]}"
+    yield from read_shapes(mail, "boundary", "hop")
+
+
 def read_agreements(mail: Mail) -> Tokens:
     """Whether servers, sender, recipient and text agree."""
     hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())]
@@ -384,6 +392,7 @@ CANDIDATES = (
         for name in (*SHAPED, "boundary", "hop")
     ),
     Candidate("shapes of values, in relations", read_shapes, RELATIONS),
+    Candidate("rough shapes, in relations", read_rough_shapes, RELATIONS),
     *(
         Candidate(f"signs: {name}, in words", lambda mail, name=name: read_signs(mail, name), WORDS)
         for name in ("sign", "number", "loud")
@@ -397,19 +406,22 @@ def combine(name: str, *names: str) -> Candidate:
     return replace(first, name=name, more=tuple(others))
 
 
-S, X, N, T, V = (
+S, X, A, T, R, D, N = (
     "pairs of the subject, in pairs",
     "sender × marker, in headers",
-    "names of fields, in headers",
+    "agreements, in relations",
     "times, in relations",
-    "shapes of values, own view",
+    "rough shapes, in relations",
+    "signs: number, in words",
+    "names of fields, in headers",
 )
 CANDIDATES += (
-    combine("together: subject, sender × marker", S, X),
-    combine("together: subject, sender × marker, times", S, X, T),
-    combine("together: subject, sender × marker, times, names", S, X, T, N),
-    combine("together: shapes, subject, sender × marker", V, S, X),
-    combine("together: shapes, subject, sender × marker, times, names", V, S, X, T, N),
+    combine("together: A T", A, T),
+    combine("together: A T R", A, T, R),
+    combine("together: A T D", A, T, D),
+    combine("together: A T R D S", A, T, R, D, S),
+    combine("together: A T R D S X", A, T, R, D, S, X),
+    combine("together: A T R D S X N", A, T, R, D, S, X, N),
 )
 
 
@@ -423,7 +435,7 @@ class Reader:
     """The tokens of candidates for all messages, each message parsed once and each answer kept."""
 
     def __init__(self, cache: Path) -> None:
-        self.cache, self.mails = cache, {}
+        self.cache, self.mails, self.extended = cache, {}, {}
 
     def read(self, corpus: Corpus, candidate: Candidate) -> list[np.ndarray]:
         """Return the keys that a candidate adds to each message, ascending."""
@@ -445,6 +457,12 @@ class Reader:
 
     def extend(self, corpus: Corpus, candidate: Candidate) -> Corpus:
         """Return the same messages with the tokens of a candidate."""
+        mark = id(corpus), candidate.name
+        if mark not in self.extended:
+            self.extended[mark] = self.make_extended(corpus, candidate)
+        return self.extended[mark]
+
+    def make_extended(self, corpus: Corpus, candidate: Candidate) -> Corpus:
         letters = [
             replace(letter, keys={2: np.union1d(letter.keys[2], more)})
             for letter, more in zip(corpus.letters, self.read(corpus, candidate), strict=True)
@@ -618,15 +636,50 @@ def try_moments(streams: list[Stream], words: Sequence[str], reader: Reader) -> 
             print(make_row(f"{group}: {candidate.name} (+{more:.0f})", rows, before), flush=True)
 
 
+def play(streams: list[Stream], candidate: Candidate | None, reader: Reader, cache: Path) -> list[Answers]:
+    """Play streams by the shipped rule, with the tokens of a candidate. Not for views of their own."""
+    name = candidate.name if candidate else "before"
+    folder = cache / "streams" / re.sub(r"\W+", "-", name)
+    if candidate:
+        streams = [replace(one, corpus=reader.extend(one.corpus, candidate)) for one in streams]
+    return [played["answer"](one, [played["BEFORE"]], folder)["before"] for one in streams]
+
+
+def play_all(groups: dict[str, list[Stream]], names: Sequence[str], reader: Reader, cache: Path) -> None:
+    print("| ", " | ".join(("streams and rule", *FIGURES)))
+    for group, streams in groups.items():
+        before = play(streams, None, reader, cache)
+        print(make_row(f"{group} ({len(streams)})", before, before), flush=True)
+        for candidate in CANDIDATES:
+            if candidate.name in names:
+                rows = play(streams, candidate, reader, cache)
+                print(make_row(f"{group}: {candidate.name}", rows, before), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--cache", type=Path, default=Path("/tmp/exp17"))
     parser.add_argument("--messages", type=Path, default=Path("/tmp/exp10"), help="cache of experiment 0010")
     parser.add_argument("--candidates", nargs="*", default=[], help="words in their names, all if none")
+    parser.add_argument("--streams", nargs="*", help="play the groups with these words in their names")
+    parser.add_argument("--held-back", action="store_true", help="the streams that were not developed on")
+    parser.add_argument("--thin", action="store_true", help="fits at each fifth more messages")
     options = parser.parse_args()
     streams, reader = played["make_all"](options.data, options.messages), Reader(options.cache)
-    try_moments(streams, options.candidates, reader)
+    if options.streams is None:
+        try_moments(streams, options.candidates, reader)
+        return
+    if options.thin:
+        tape.find_scheduled_size = played["find_thin_size"]
+        options.cache = options.cache / "thin"
+    groups: dict[str, list[Stream]] = {}
+    for stream in streams:
+        if played["is_held_back"](stream.group) == options.held_back and (
+            not options.streams or any(word in stream.group for word in options.streams)
+        ):
+            groups.setdefault(stream.group, []).append(stream)
+    play_all(groups, options.candidates, reader, options.cache)
 
 
 if __name__ == "__main__":
