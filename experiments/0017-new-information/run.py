@@ -246,10 +246,10 @@ def read_rough_shapes(mail: Mail) -> Tokens:
     yield from read_shapes(mail, "boundary", "hop")
 
 
-def read_agreements(mail: Mail) -> Tokens:
-    """Whether servers, sender, recipient and text agree."""
-    hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())]
-    for place, hop in (("first", hops[-1:]), ("last", hops[:1])):
+def read_agreements(mail: Mail, most: int = 200) -> Tokens:
+    """Whether servers, sender, recipient and text agree, by the oldest hops."""
+    hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())][-most:]
+    for place, hop in (("first", hops[-1:]), ("last", hops[:1] if most > 3 else hops[-2:-1])):
         for found in hop:
             claimed = re.match(r"from \[?([\w.-]+)", found)
             named = re.search(r"\(([\w.-]+) ?\[", found)
@@ -273,18 +273,19 @@ def read_agreements(mail: Mail) -> Tokens:
     yield f"subject in text {round(4 * np.mean([word in words for word in mail.subject] or [0]))}"
 
 
+def read_time(value: str) -> float | None:
+    try:
+        found = parsedate_tz(value)
+        return None if found is None else float(mktime_tz(found))
+    except (ValueError, OverflowError, TypeError, IndexError):
+        return None
+
+
 def read_times(mail: Mail) -> Tokens:
     """How long a message took, and when it was sent."""
 
-    def read(value: str) -> float | None:
-        try:
-            found = parsedate_tz(value)
-            return None if found is None else float(mktime_tz(found))
-        except (ValueError, OverflowError, TypeError, IndexError):
-            return None
-
-    sent = read(mail.first("date"))
-    hops = [read(hop.rpartition(";")[2]) for hop in mail.fields.get("received", ())]
+    sent = read_time(mail.first("date"))
+    hops = [read_time(hop.rpartition(";")[2]) for hop in mail.fields.get("received", ())]
     known = [hop for hop in hops if hop is not None]
     if sent is None or not known:
         return [f"unknown {sent is None} {bool(known)}"]
@@ -296,9 +297,29 @@ def read_times(mail: Mail) -> Tokens:
     return [f"late {sizes[0]}", f"took {sizes[1]}", f"hour {hour // 4}", f"seconds {found and found[5] == 0}"]
 
 
+def read_programs(mail: Mail) -> Tokens:
+    """The program that a message names, with the patterns that it makes."""
+    program = (mail.first("x-mailer") or mail.first("user-agent")).lower().split()[:2]
+    rough = {one.partition(" ")[0]: one for one in read_rough_shapes(mail)}
+    names = ("message-id", "boundary", "date")
+    return [f"{'_'.join(program)[:30]} makes {rough[name]}" for name in names if name in rough]
+
+
 def read_signs(mail: Mail, wanted: str = "") -> Tokens:
     """Punctuation, numbers with their signs, and words in upper case."""
     return (token for token in read_all_signs(mail) if token.startswith(wanted))
+
+
+def read_delays(mail: Mail) -> Tokens:
+    """How long a message took to the first server that says so, and when it was sent."""
+    hops = [read_time(hop.rpartition(";")[2]) for hop in mail.fields.get("received", ())[-3:]]
+    sent, known = read_time(mail.first("date")), [hop for hop in hops if hop is not None]
+    if sent is None or not known:
+        return [f"unknown {sent is None} {bool(known)}"]
+    late = known[-1] - sent
+    found = parsedate_tz(mail.first("date")) or (0,) * 6
+    size = f"{'-' if late < 0 else ''}{int(abs(late) / 60).bit_length()}"
+    return [f"late {size}", f"hour {found[3] // 4}", f"seconds {found[5] == 0}"]
 
 
 def read_all_signs(mail: Mail) -> Tokens:
@@ -393,6 +414,9 @@ CANDIDATES = (
     ),
     Candidate("shapes of values, in relations", read_shapes, RELATIONS),
     Candidate("rough shapes, in relations", read_rough_shapes, RELATIONS),
+    Candidate("agreements, oldest hops", lambda mail: read_agreements(mail, 3), RELATIONS),
+    Candidate("delays, in relations", read_delays, RELATIONS),
+    Candidate("programs, in relations", read_programs, RELATIONS),
     *(
         Candidate(f"signs: {name}, in words", lambda mail, name=name: read_signs(mail, name), WORDS)
         for name in ("sign", "number", "loud")
@@ -406,6 +430,7 @@ def combine(name: str, *names: str) -> Candidate:
     return replace(first, name=name, more=tuple(others))
 
 
+A3, T3, F = "agreements, oldest hops", "delays, in relations", "programs, in relations"
 S, X, A, T, R, D, N = (
     "pairs of the subject, in pairs",
     "sender × marker, in headers",
@@ -420,6 +445,10 @@ CANDIDATES += (
     combine("together: A T R", A, T, R),
     combine("together: A T D", A, T, D),
     combine("together: A T R D S", A, T, R, D, S),
+    combine("together: A3 T3 R D S", A3, T3, R, D, S),
+    combine("together: A3 R D S", A3, R, D, S),
+    combine("together: A3 T R D S", A3, T, R, D, S),
+    combine("together: A3 T3 R D S F", A3, T3, R, D, S, F),
     combine("together: A T R D S X", A, T, R, D, S, X),
     combine("together: A T R D S X N", A, T, R, D, S, X, N),
 )
