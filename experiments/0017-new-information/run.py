@@ -238,17 +238,18 @@ def read_shapes(mail: Mail, *wanted: str) -> Tokens:
             yield "hop " + re.sub(r"[\w.-]*[.\d][\w.-]*", "x", hop.partition(";")[0])[:80]
 
 
-def read_rough_shapes(mail: Mail) -> Tokens:
+def read_rough_shapes(mail: Mail, more: Sequence[str] = ("boundary", "hop")) -> Tokens:
     """Patterns without the lengths of runs."""
     for name in ("message-id", "from", "to", "reply-to", "return-path", "subject", "date"):
         if name in mail.fields:
             yield f"{name} {re.sub(r'[0-9]+', '', shape(mail.first(name)))[:40]}"
-    yield from read_shapes(mail, "boundary", "hop")
+    yield from read_shapes(mail, *more)
 
 
 def read_agreements(mail: Mail, most: int = 200) -> Tokens:
     """Whether servers, sender, recipient and text agree, by the oldest hops."""
-    hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())][-most:]
+    hops = [hop.lower().partition(";")[0] for hop in mail.fields.get("received", ())]
+    hops = hops[max(len(hops) - most, 0) :]
     for place, hop in (("first", hops[-1:]), ("last", hops[:1] if most > 3 else hops[-2:-1])):
         for found in hop:
             claimed = re.match(r"from \[?([\w.-]+)", found)
@@ -283,7 +284,6 @@ def read_time(value: str) -> float | None:
 
 def read_times(mail: Mail) -> Tokens:
     """How long a message took, and when it was sent."""
-
     sent = read_time(mail.first("date"))
     hops = [read_time(hop.rpartition(";")[2]) for hop in mail.fields.get("received", ())]
     known = [hop for hop in hops if hop is not None]
@@ -415,6 +415,8 @@ CANDIDATES = (
     Candidate("shapes of values, in relations", read_shapes, RELATIONS),
     Candidate("rough shapes, in relations", read_rough_shapes, RELATIONS),
     Candidate("agreements, oldest hops", lambda mail: read_agreements(mail, 3), RELATIONS),
+    Candidate("agreements without hops", lambda mail: read_agreements(mail, 0), RELATIONS),
+    Candidate("rough shapes without hops", lambda mail: read_rough_shapes(mail, ["boundary"]), RELATIONS),
     Candidate("delays, in relations", read_delays, RELATIONS),
     Candidate("programs, in relations", read_programs, RELATIONS),
     *(
@@ -431,6 +433,7 @@ def combine(name: str, *names: str) -> Candidate:
 
 
 A3, T3, F = "agreements, oldest hops", "delays, in relations", "programs, in relations"
+A0, R0 = "agreements without hops", "rough shapes without hops"
 S, X, A, T, R, D, N = (
     "pairs of the subject, in pairs",
     "sender × marker, in headers",
@@ -447,6 +450,11 @@ CANDIDATES += (
     combine("together: A T R D S", A, T, R, D, S),
     combine("together: A3 T3 R D S", A3, T3, R, D, S),
     combine("together: A3 R D S", A3, R, D, S),
+    combine("together: T3 R D S", T3, R, D, S),
+    combine("together: A3 T3 D S", A3, T3, D, S),
+    combine("together: A3 T3 R S", A3, T3, R, S),
+    combine("together: A3 T3 R D", A3, T3, R, D),
+    combine("together: A0 R0 D S", A0, R0, D, S),
     combine("together: A3 T R D S", A3, T, R, D, S),
     combine("together: A3 T3 R D S F", A3, T3, R, D, S, F),
     combine("together: A T R D S X", A, T, R, D, S, X),
