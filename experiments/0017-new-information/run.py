@@ -1,10 +1,12 @@
-"""Would new information help? python run.py DATA [--candidates WORD …] [--streams WORD …] [--held-back]
+"""Would new information help? python run.py DATA [--candidates NAME …] [--streams WORD …] [--held-back] [--thin]
 
-Each candidate adds tokens to a view of the filter, or makes a view of its own. Without --streams they are tried at
-one moment: messages are divided into halves, and those of each are judged by the other. With it, whole streams are
-played, with fits at each fifth more messages. Streams, figures and standard errors are those of experiments 0010 and 0015.
+Each candidate adds tokens to a view of the filter, or makes a view of its own. Without --streams they are
+tried at one moment: messages are divided into halves, and those of each are judged by the other. With it,
+whole streams are played, for which names of candidates must be complete. Streams, figures and standard errors
+are those of experiments 0010 and 0015.
 """
 
+# ruff: noqa: E402, T201
 import argparse
 import hashlib
 import pickle
@@ -16,7 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -30,7 +32,7 @@ import screen
 import tape
 from figures import FIGURES, Answers, measure_group, resample_group
 from scipy.sparse import csr_matrix
-from streams import Corpus, Letter, Stream, make_streams, read_sets, shuffle
+from streams import Corpus, Stream, shuffle
 
 from tamis_mail.message import canonical, fold_text, parse, read_html, remove_style_sheet
 from tamis_mail.tokens import body
@@ -182,7 +184,7 @@ def read_subject_grams(mail: Mail) -> Tokens:
 
 def read_subject_pairs(mail: Mail) -> Tokens:
     words = ["^", *mail.subject, "$"]
-    return [f"s {a} {b}" for a, b in zip(words, words[1:], strict=False)]
+    return [f"s {a} {b}" for a, b in pairwise(words)]
 
 
 def read_field_names(mail: Mail) -> Tokens:
@@ -197,7 +199,7 @@ def read_field_names(mail: Mail) -> Tokens:
 def read_structure(mail: Mail) -> Tokens:
     """Pairs of tags, attributes of tags, and parts with their sizes."""
     tags = re.findall(r"<(/?[a-z][a-z0-9]*)([^>]{0,300})", mail.page.lower())[:300]
-    for (a, _), (b, _) in zip(tags, tags[1:], strict=False):
+    for (a, _), (b, _) in pairwise(tags):
         yield f"<{a}><{b}>"
     for name, attributes in tags:
         yield f"<{name} {' '.join(sorted(set(re.findall(r'([a-z-]+)=', attributes))))}"
