@@ -1,4 +1,4 @@
-"""Would new information help? python run.py DATA [--candidates NAME …] [--streams WORD …] [--held-back] [--thin]
+"""Would new information help? python run.py DATA [--candidates NAME …] [--streams WORD …]
 
 Each candidate adds tokens to a view of the filter, or makes a view of its own. Without --streams they are
 tried at one moment: messages are divided into halves, and those of each are judged by the other. With it,
