@@ -9,38 +9,45 @@ namespace {
 constexpr std::size_t kLongest = 300;   // Characters of a value that are searched.
 constexpr std::size_t kReceived = 20;   // Fields that are read.
 constexpr std::int64_t kEarliest = 1971, kLatest = 9999;  // Years.
-constexpr TextView kMonths[] = {U"jan", U"feb", U"mar", U"apr", U"may", U"jun",
-                                U"jul", U"aug", U"sep", U"oct", U"nov", U"dec"};
+constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
 constexpr int kMonthDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 struct Zone {
-  TextView name;
+  std::string_view name;
   int hours;  // East of Greenwich.
 };
 constexpr Zone kZones[] = {
-    {U"est", -5}, {U"edt", -4}, {U"cst", -6}, {U"cdt", -5}, {U"mst", -7},  {U"mdt", -6},  {U"pst", -8}, {U"pdt", -7},
-    {U"ast", -4}, {U"adt", -3}, {U"bst", 1},  {U"west", 1}, {U"cet", 1},   {U"cest", 2},  {U"met", 1},  {U"mest", 2},
-    {U"mez", 1},  {U"mesz", 2}, {U"eet", 2},  {U"eest", 3}, {U"msk", 3},   {U"jst", 9},   {U"kst", 9},  {U"hkt", 8},
-    {U"sgt", 8},
+    {"est", -5}, {"edt", -4}, {"cst", -6}, {"cdt", -5}, {"mst", -7},  {"mdt", -6},  {"pst", -8}, {"pdt", -7},
+    {"ast", -4}, {"adt", -3}, {"bst", 1},  {"west", 1}, {"cet", 1},   {"cest", 2},  {"met", 1},  {"mest", 2},
+    {"mez", 1},  {"mesz", 2}, {"eet", 2},  {"eest", 3}, {"msk", 3},   {"jst", 9},   {"kst", 9},  {"hkt", 8},
+    {"sgt", 8},
 };  // Other zones are read as UTC.
 
 char32_t to_lower(char32_t c) { return c >= U'A' && c <= U'Z' ? c + 32 : c; }
 bool is_letter(char32_t c) { return is_lower_letter(to_lower(c)); }
 bool is_blank(char32_t c) { return c == U' ' || c == U'\t'; }
 
-// Reads a date in the form of RFC 5322, such as "23 Aug 2002 23:10:22 +0800".
+// The forms of a date, in the order in which they are searched for.
+enum class Form {
+  kMail,     // RFC 5322: "23 Aug 2002 23:10:22 +0800"
+  kTime,     // C's ctime: "Aug 23 23:10:22 2002"
+  kCommand,  // The command `date`: "Aug 23 23:10:22 CEST 2002"
+  kIso,      // ISO 8601: "2002-08-23T23:10:22+08:00"
+};
+
+template <class Char>
 class DateScanner {
  public:
-  explicit DateScanner(TextView text) : text_(text) {}
+  explicit DateScanner(View<Char> text) : text_(text) {}
 
-  // Finds a date that begins at `start`, which no digit precedes; its end is `place` then.
-  bool match(std::size_t start);
-  // Returns seconds since 1970; nothing if there is no such date.
-  std::optional<std::int64_t> count_seconds() const;
+  // Finds a date that begins at `start`; its end is `place` then.
+  bool match(Form form, std::size_t start);
+  // Returns the date that was found; nothing if there is no such day or time.
+  std::optional<SentTime> find_time() const;
 
   std::size_t place = 0;
 
  private:
-  bool is(char32_t c, std::size_t at) const { return at < text_.size() && text_[at] == c; }
+  bool is(char32_t c, std::size_t at) const { return at < text_.size() && static_cast<char32_t>(text_[at]) == c; }
   std::size_t count_digits(std::size_t at) const {
     std::size_t count = 0;
     while (at + count < text_.size() && is_digit(text_[at + count])) ++count;
@@ -56,7 +63,7 @@ class DateScanner {
   }
   std::int64_t to_number(std::size_t at, std::size_t digits) const {
     std::int64_t number = 0;
-    for (std::size_t i = 0; i < digits; ++i) number = 10 * number + static_cast<std::int64_t>(text_[at + i] - U'0');
+    for (std::size_t i = 0; i < digits; ++i) number = 10 * number + static_cast<std::int64_t>(text_[at + i] - Char{'0'});
     return number;
   }
   template <class Predicate>
@@ -65,34 +72,83 @@ class DateScanner {
     while (place < text_.size() && belongs(text_[place])) ++place;
     return place > start;
   }
+  bool skip_blanks() { return skip(is_blank); }
+  bool skip_one(char32_t c) {
+    if (!is(c, place)) return false;
+    ++place;
+    return true;
+  }
+  // Whether a name in lower case is at a place, in any case.
+  bool is_name(std::size_t at, std::string_view name) const {
+    if (text_.size() - at < name.size()) return false;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      if (to_lower(static_cast<char32_t>(text_[at + i])) != static_cast<unsigned char>(name[i])) return false;
+    }
+    return true;
+  }
   bool read_month();
+  bool read_day_and_time();
   bool read_time();
-  void read_zone();
+  // Reads a zone that begins here; false if there is none.
+  bool read_zone();
+  // The same for a zone that may be missing, and blanks before it.
+  void read_last_zone();
   bool read_offset(std::size_t at);
 
-  TextView text_;
+  View<Char> text_;
   std::int64_t day_ = 0, month_ = 0, year_ = 0, hour_ = 0, minute_ = 0, second_ = 0, east_ = 0;
 };
 
-bool DateScanner::match(std::size_t start) {
+template <class Char>
+bool DateScanner<Char>::match(Form form, std::size_t start) {
   place = start;
-  return read_number(1, 2, day_) && skip([](char32_t c) { return is_blank(c) || c == U'-'; }) && read_month() &&
-         skip([](char32_t c) { return is_blank(c) || c == U',' || c == U'-'; }) && read_number(2, 4, year_) &&
-         skip([](char32_t c) { return is_blank(c) || c == U','; }) && read_time();
+  east_ = 0;
+  switch (form) {
+    case Form::kMail:
+      if (!read_number(1, 2, day_) || !skip([](char32_t c) { return is_blank(c) || c == U'-'; }) || !read_month() ||
+          !skip([](char32_t c) { return is_blank(c) || c == U',' || c == U'-'; }) || !read_number(2, 4, year_) ||
+          !skip([](char32_t c) { return is_blank(c) || c == U','; }) || !read_time()) {
+        return false;
+      }
+      read_last_zone();
+      return true;
+    case Form::kTime:
+      if (!read_day_and_time() || !read_number(4, 4, year_)) return false;
+      read_last_zone();
+      return true;
+    case Form::kCommand:
+      return read_day_and_time() && read_zone() && skip_blanks() && read_number(4, 4, year_);
+    case Form::kIso:
+      if (!read_number(4, 4, year_) || !skip_one(U'-') || !read_number(2, 2, month_) || !skip_one(U'-') ||
+          !read_number(2, 2, day_) || !(skip_one(U' ') || skip_one(U't') || skip_one(U'T')) || !read_time()) {
+        return false;
+      }
+      read_last_zone();
+      return true;
+  }
+  return false;
 }
 
-bool DateScanner::read_month() {
-  Text name(text_.substr(place, 3));
-  std::transform(name.begin(), name.end(), name.begin(), to_lower);
-  const auto month = std::find(std::begin(kMonths), std::end(kMonths), TextView(name));
-  if (month == std::end(kMonths)) return false;
-  month_ = month - std::begin(kMonths) + 1;
-  skip(is_letter);
-  place += is(U'.', place);
-  return true;
+template <class Char>
+bool DateScanner<Char>::read_month() {
+  for (std::size_t month = 0; month < 12; ++month) {
+    if (!is_name(place, kMonths[month])) continue;
+    month_ = static_cast<std::int64_t>(month) + 1;
+    skip(is_letter);
+    place += is(U'.', place);
+    return true;
+  }
+  return false;
 }
 
-bool DateScanner::read_time() {
+// The beginning of two forms: "Aug 23 23:10:22 ".
+template <class Char>
+bool DateScanner<Char>::read_day_and_time() {
+  return read_month() && skip_blanks() && read_number(1, 2, day_) && skip_blanks() && read_time() && skip_blanks();
+}
+
+template <class Char>
+bool DateScanner<Char>::read_time() {
   const auto is_separator = [this](std::size_t at) { return is(U':', at) || is(U'.', at); };
   if (!read_number(1, 2, hour_) || !is_separator(place)) return false;
   ++place;
@@ -113,29 +169,33 @@ bool DateScanner::read_time() {
       place = end;
     }
   }
-  if (!is_complete && is(U':', place)) return false;
-  read_zone();
+  return is_complete || !is(U':', place);
+}
+
+template <class Char>
+void DateScanner<Char>::read_last_zone() {
+  const std::size_t end = place;
+  skip_blanks();
+  if (!read_zone()) place = end;
+}
+
+template <class Char>
+bool DateScanner<Char>::read_zone() {
+  std::size_t letters = 0;
+  while (place + letters < text_.size() && is_letter(text_[place + letters])) ++letters;
+  const auto is_named = [&](std::string_view name) { return letters == name.size() && is_name(place, name); };
+  if ((letters == 0 || is_named("gmt") || is_named("utc") || is_named("ut")) && read_offset(place + letters)) return true;
+  if (letters < 1 || letters > 5) return false;
+  for (const Zone& zone : kZones) {
+    if (is_named(zone.name)) east_ = zone.hours * 3600;
+  }
+  place += letters;
   return true;
 }
 
-void DateScanner::read_zone() {
-  east_ = 0;
-  std::size_t start = place;
-  while (start < text_.size() && is_blank(text_[start])) ++start;
-  std::size_t letters = 0;
-  while (start + letters < text_.size() && is_letter(text_[start + letters])) ++letters;
-  Text name(text_.substr(start, std::min<std::size_t>(letters, 6)));
-  std::transform(name.begin(), name.end(), name.begin(), to_lower);
-  if ((name.empty() || name == U"gmt" || name == U"utc" || name == U"ut") && read_offset(start + letters)) return;
-  if (letters < 1 || letters > 5) return;
-  for (const Zone& zone : kZones) {
-    if (zone.name == name) east_ = zone.hours * 3600;
-  }
-  place = start + letters;
-}
-
 // `([+-])([0-9]{1,2}:?[0-9]{2}|[0-9]{2})(?![0-9])`
-bool DateScanner::read_offset(std::size_t at) {
+template <class Char>
+bool DateScanner<Char>::read_offset(std::size_t at) {
   if (!is(U'+', at) && !is(U'-', at)) return false;
   const std::size_t digits = count_digits(at + 1);
   std::int64_t hours = 0, minutes = 0;
@@ -157,51 +217,92 @@ bool DateScanner::read_offset(std::size_t at) {
   return true;
 }
 
-std::optional<std::int64_t> DateScanner::count_seconds() const {
+template <class Char>
+std::optional<SentTime> DateScanner<Char>::find_time() const {
   const std::int64_t year = year_ < 50 ? year_ + 2000 : year_ < 1000 ? year_ + 1900 : year_;  // RFC 5322
-  if (year < kEarliest || year > kLatest || hour_ > 24 || minute_ > 59 || second_ > 60) return std::nullopt;
+  if (year < kEarliest || year > kLatest || month_ < 1 || month_ > 12 || hour_ > 24 || minute_ > 59 || second_ > 60) {
+    return std::nullopt;
+  }
   const bool is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
   const auto month_days = [&](std::int64_t month) { return kMonthDays[month - 1] + (month == 2 && is_leap_year); };
   if (day_ < 1 || day_ > month_days(month_)) return std::nullopt;
   const std::int64_t before = year - 1;  // The last complete year.
   std::int64_t days = before * 365 + before / 4 - before / 100 + before / 400 + day_ - 719'163;
   for (std::int64_t month = 1; month < month_; ++month) days += month_days(month);
-  return days * 86'400 + hour_ * 3600 + minute_ * 60 + second_ - east_;
+  return SentTime{days * 86'400 + hour_ * 3600 + minute_ * 60 + second_ - east_, hour_, second_};
 }
 
-}  // namespace
-
-void DateReader::read(std::string_view name, TextView value) {
-  if (arrival_ || is_left_) return;
-  if (name == "received") {
-    if (++received_ <= kReceived) arrival_ = parse(value.substr(value.size() - std::min(value.size(), kLongest)));
-  } else if (name == "date" && !sent_) {
-    sent_ = parse(first(value, kLongest));
-  }
+template <class Char>
+bool begins_number(View<Char> text, std::size_t place) {
+  return is_digit(text[place]) && (place == 0 || !is_digit(text[place - 1]));
 }
 
-// Parses the last date in a text.
-std::optional<std::int64_t> DateReader::parse(TextView text) {
-  DateScanner scanner(text);
-  std::optional<std::int64_t> seconds;
-  bool is_found = false, may_have_time = false;
+// Whether a date of a form may begin at this place.
+template <class Char>
+bool may_begin(View<Char> text, std::size_t place, Form form) {
+  if (form == Form::kMail || form == Form::kIso) return begins_number(text, place);
+  return is_letter(text[place]) && (place == 0 || !is_letter(text[place - 1]));
+}
+
+// Finds the last of the dates of a form that do not overlap, from left to right.
+template <class Char>
+bool find_last(View<Char> text, Form form, std::optional<SentTime>& time) {
+  DateScanner<Char> scanner(text);
+  bool is_found = false;
   for (std::size_t place = 0; place < text.size();) {
-    if (!is_digit(text[place]) || (place > 0 && is_digit(text[place - 1]))) {
-      // Every form has a time: digits, a colon or a point, and digits.
-      may_have_time = may_have_time || ((text[place] == U':' || text[place] == U'.') && place > 0 && is_digit(text[place - 1]));
-      ++place;
-      continue;
-    }
-    if (scanner.match(place)) {
-      seconds = scanner.count_seconds();
+    if (may_begin(text, place, form) && scanner.match(form, place)) {
+      time = scanner.find_time();
       is_found = true;
       place = scanner.place;
     } else {
       ++place;
     }
   }
-  is_left_ = is_left_ || (!is_found && may_have_time);
-  return seconds;
+  return is_found;
 }
+
+template <class Char>
+std::optional<SentTime> parse(View<Char> text) {
+  std::optional<SentTime> time;
+  // Nearly all dates have the first form, and are the last thing in a field: it is searched for from right to left.
+  DateScanner<Char> scanner(text);
+  bool may_have_time = false;  // Every form has a time: digits, a colon or a point, and digits.
+  for (std::size_t place = text.size(); place-- > 0;) {
+    may_have_time = may_have_time || text[place] == Char{':'} || text[place] == Char{'.'};
+    if (!may_have_time || !begins_number(text, place) || !scanner.match(Form::kMail, place)) continue;
+    // After one of these signs, the number may belong to the end of an earlier date, which counts then.
+    const char32_t before = place > 0 ? static_cast<char32_t>(text[place - 1]) : U' ';
+    const bool may_overlap = before == U':' || before == U'.' || before == U',' || before == U'+' || before == U'-';
+    if (!may_overlap) return scanner.find_time();
+    find_last(text, Form::kMail, time);
+    return time;
+  }
+  if (!may_have_time) return time;
+  for (const Form form : {Form::kTime, Form::kCommand, Form::kIso}) {
+    if (find_last(text, form, time)) return time;
+  }
+  return time;
+}
+
+}  // namespace
+
+std::optional<SentTime> parse_sent_time(TextView text) { return parse(text); }
+std::optional<SentTime> parse_sent_time(std::string_view ascii) { return parse(ascii); }
+
+template <class Char>
+void DateReader::read_value(std::string_view name, View<Char> value) {
+  if (arrival_) return;
+  const auto find_seconds = [](View<Char> text) -> std::optional<std::int64_t> {
+    const std::optional<SentTime> time = parse(text);
+    return time ? std::optional(time->seconds) : std::nullopt;
+  };
+  if (name == "received") {
+    if (++received_ <= kReceived) arrival_ = find_seconds(value.substr(value.size() - std::min(value.size(), kLongest)));
+  } else if (name == "date" && !sent_) {
+    sent_ = find_seconds(mail::first(value, kLongest));
+  }
+}
+template void DateReader::read_value(std::string_view, View<char>);
+template void DateReader::read_value(std::string_view, View<char32_t>);
 
 }  // namespace tamis::mail

@@ -1,4 +1,4 @@
-// Reads the time of arrival from header fields. The reference is `tamis_mail.message.dates`.
+// Reads dates in header fields. The reference is `tamis_mail.message.dates`.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,32 @@
 
 namespace tamis::mail {
 
-// Reads the fields of a message one after the other, until its date is known.
+// A date, and the time of day that its text has, in the sender's own zone.
+struct SentTime {
+  std::int64_t seconds = 0;  // Since 1970.
+  std::int64_t hour = 0, second = 0;
+};
+
+// Returns the date in a text; nothing if it has none, or an impossible one: `parse_sent_time`.
+std::optional<SentTime> parse_sent_time(TextView text);
+std::optional<SentTime> parse_sent_time(std::string_view ascii);
+
+// Reads the time of arrival: the fields of a message one after the other, until its date is known.
 class DateReader {
  public:
   // Returns whether the value of a field of this name, which is the next one, may matter.
-  bool may_need(std::string_view name) const {
-    return !arrival_ && !is_left_ && (name == "received" || (name == "date" && !sent_));
-  }
-  void read(std::string_view name, TextView value);
-  // Returns whether a date may be in a form other than that of RFC 5322: only Python reads those.
-  bool is_left_to_python() const { return is_left_; }
+  bool may_need(std::string_view name) const { return !arrival_ && (name == "received" || (name == "date" && !sent_)); }
+  void read(std::string_view name, TextView value) { read_value(name, value); }
+  void read(std::string_view name, std::string_view ascii) { read_value(name, ascii); }
   // Returns seconds since 1970; nothing if no field has a readable date.
   std::optional<std::int64_t> date() const { return arrival_ ? arrival_ : sent_; }
 
  private:
-  std::optional<std::int64_t> parse(TextView text);
+  template <class Char>
+  void read_value(std::string_view name, View<Char> value);
 
   std::optional<std::int64_t> arrival_, sent_;
   std::size_t received_ = 0;
-  bool is_left_ = false;
 };
 
 }  // namespace tamis::mail

@@ -79,7 +79,7 @@ class TokenScanner {
       ++place_;
     }
     if (place_ == document_.size()) return false;
-    const std::size_t start = place_;
+    start_ = place_;
     std::uint64_t blocks[kBlocks];  // The first ones: the hash begins with the length, which is known at the end.
     std::size_t count = 0, bytes = kBlock;
     while (bytes == kBlock) {
@@ -88,10 +88,12 @@ class TokenScanner {
       if (bytes > 0 && count < kBlocks) blocks[count++] = take_bytes(block, bytes);
       place_ += bytes;
     }
-    state = salt_ ^ (place_ - start);
+    state = salt_ ^ (place_ - start_);
     for (std::size_t index = 0; index < count; ++index) state = mix(state, blocks[index]);
     return true;
   }
+
+  std::string_view token() const { return document_.substr(start_, place_ - start_); }
 
   std::uint64_t state = 0;
   bool is_on_new_line = false;  // Whether a line break is before the token.
@@ -99,7 +101,7 @@ class TokenScanner {
  private:
   std::string_view document_;
   std::uint64_t salt_;
-  std::size_t place_ = 0;
+  std::size_t start_ = 0, place_ = 0;  // Of the token, and after it.
 };
 
 std::uint64_t make_feature(std::uint64_t state, View view, int view_bits) {
@@ -127,11 +129,13 @@ void add_tokens(std::string_view document, View view, int view_bits, std::vector
   while (token.advance()) features.push_back(make_feature(token.state, view, view_bits));
 }
 
-// Words, and pairs of neighbours on one line.
-void add_words(std::string_view words, int view_bits, std::vector<std::uint64_t>& features) {
+// Words, and pairs of neighbours on one line. Calls `see` with the scanner at each word.
+template <class See>
+void add_words_and_pairs(std::string_view words, int view_bits, See see, std::vector<std::uint64_t>& features) {
   TokenScanner word(words, kWords);
   std::uint64_t left = 0;
   for (bool has_left = false; word.advance(); has_left = true) {
+    see(word);
     features.push_back(make_feature(word.state, kWords, view_bits));
     if (has_left && !word.is_on_new_line) {
       features.push_back(make_feature((left ^ kPairSalt) * kMultiplier + word.state, kPairs, view_bits));
@@ -199,21 +203,82 @@ struct Memory {
   }
 };
 
+Memory& own_memory() {
+  thread_local Memory memory;
+  return memory;
+}
+
 }  // namespace
 
-std::vector<std::uint64_t> hash_tokens(const Documents& documents, int view_bits) {
-  thread_local Memory memory;
-  std::vector<std::uint64_t>& features = memory.features;
-  features.clear();
-  features.reserve(1024 + documents.head.size() / 2 + documents.words.size() / 3);
-  add_grams(documents.head, view_bits, features);
-  add_tokens(documents.headers, kHeaders, view_bits, features);
-  add_tokens(documents.marks, kWords, view_bits, features);
-  add_tokens(documents.relations, kRelations, view_bits, features);
-  add_words(documents.words, view_bits, features);
-  std::vector<std::uint64_t> distinct = sort_distinct(features, memory.places, memory.sorted);
+std::size_t WordSearch::add(std::string_view word) {
+  TokenScanner scanner(word, kWords);
+  scanner.advance();
+  std::uint32_t& first = firsts_[scanner.state % kBuckets];
+  for (std::uint32_t place = first; place != 0; place = words_[place - 1].next) {
+    if (words_[place - 1].state == scanner.state && text_of(words_[place - 1]) == word) return place - 1;
+  }
+  words_.push_back({scanner.state, bytes_.size(), word.size(), first, false});
+  bytes_.append(word);
+  first = static_cast<std::uint32_t>(words_.size());
+  return words_.size() - 1;
+}
+
+void WordSearch::compare(std::uint64_t state, std::string_view word) {
+  for (std::uint32_t* link = &firsts_[state % kBuckets]; *link != 0;) {
+    Word& one = words_[*link - 1];
+    if (one.state == state && text_of(one) == word) {
+      one.is_found = true;
+      *link = one.next;  // It is not searched for any more.
+      return;
+    }
+    link = &one.next;
+  }
+}
+
+void WordSearch::see_all(std::string_view document) {
+  TokenScanner word(document, kWords);
+  while (word.advance()) see(word.state, word.token());
+}
+
+FeatureHasher::FeatureHasher(int version, std::size_t bytes) : view_bits_(version == 1 ? 2 : 3) {
+  own_memory().features.clear();
+  own_memory().features.reserve(1024 + bytes / 2);
+}
+
+void FeatureHasher::add_head(std::string_view head) { add_grams(head, view_bits_, own_memory().features); }
+
+void FeatureHasher::add_headers(std::string_view headers) { add_tokens(headers, kHeaders, view_bits_, own_memory().features); }
+
+void FeatureHasher::add_marks(std::string_view marks) { add_tokens(marks, kWords, view_bits_, own_memory().features); }
+
+void FeatureHasher::add_relations(std::string_view relations) {
+  add_tokens(relations, kRelations, view_bits_, own_memory().features);
+}
+
+void FeatureHasher::add_words(std::string_view words, WordSearch* search) {
+  if (search == nullptr) {
+    add_words_and_pairs(words, view_bits_, [](const TokenScanner&) {}, own_memory().features);
+  } else {
+    const auto see = [search](const TokenScanner& word) { search->see(word.state, word.token()); };
+    add_words_and_pairs(words, view_bits_, see, own_memory().features);
+  }
+}
+
+std::vector<std::uint64_t> FeatureHasher::finish() {
+  Memory& memory = own_memory();
+  std::vector<std::uint64_t> distinct = sort_distinct(memory.features, memory.places, memory.sorted);
   memory.shrink();
   return distinct;
+}
+
+std::vector<std::uint64_t> hash_tokens(const Documents& documents, int version) {
+  FeatureHasher hasher(version, documents.head.size() + documents.words.size());
+  hasher.add_head(documents.head);
+  hasher.add_headers(documents.headers);
+  hasher.add_marks(documents.marks);
+  hasher.add_relations(documents.relations);
+  hasher.add_words(documents.words);
+  return hasher.finish();
 }
 
 nb::bytes pack_features(const std::vector<std::uint64_t>& features) {
