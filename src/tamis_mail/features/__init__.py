@@ -3,11 +3,11 @@
 A feature is a token and its view (kind of token); its number is a hash of the token's bytes with the view in
 the lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
 the format of a store: it never changes without `tokens.VERSION`. Version 1 has four views in two bits, and
-version 2 has five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines them,
-and is used where there is no core. `tests/mail/features` compares them.
+later versions have five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines
+them, and is used where there is no core. `tests/mail/features` compares them.
 
 A new token has the number of a known one with probability 1 / 350,000, if a hundred million features of its
-view are known (and 45 bits are those of the hash, as in version 2).
+view are known (and 45 bits are those of the hash, as since version 2).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from tamis_mail.features.hashing import (
     view_mask,
 )
 from tamis_mail.message.compiled import MESSAGE_READER
-from tamis_mail.tokens import Tokens
+from tamis_mail.tokens import COMPILED_VERSIONS, Tokens
 
 __all__ = [
     "GRAMS",
@@ -73,7 +73,7 @@ def read_keys(canonical_bytes: bytes, version: int) -> list[int]:
 
 def pack_features(tokens: Tokens) -> bytes:
     """Compute the features of a message, in ascending order, eight little-endian bytes each."""
-    if core is None:
+    if core is None or tokens.version > max(COMPILED_VERSIONS):
         numbers = sorted(hashing.hash_tokens(tokens))
         return pack(f"<{len(numbers)}Q", *numbers)
     packed: bytes = core.mail.hash_tokens(
@@ -89,10 +89,10 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     >>> len(packed) // 8, date
     (36, 1030115422)
     """
-    # MESSAGE_READER is the core's reader of tokens of version 2; None if there is no core.
+    # MESSAGE_READER is the core's reader; None if there is no core.
     by_core = (
         [None] * len(messages)
-        if MESSAGE_READER is None or version == 1
+        if MESSAGE_READER is None or version not in COMPILED_VERSIONS
         else MESSAGE_READER.read_features(list(messages))
     )
     features = []

@@ -1,12 +1,13 @@
 """Hash the tokens of a message to the numbers of its features: the reference for `core/mail/hash.cpp`."""
 
 from collections.abc import Collection, Iterator
+from itertools import pairwise
 
 from tamis_mail.tokens import VERSION, Tokens
 
 VIEWS = ("grams", "headers", "words", "pairs", "relations")
 GRAMS, HEADERS, WORDS, PAIRS, RELATIONS = range(5)
-VIEWS_OF = {1: VIEWS[:4], 2: VIEWS}  # by version of the tokens
+VIEWS_OF = {1: VIEWS[:4], 2: VIEWS, 3: VIEWS}  # by version of the tokens
 KEY_BITS = 48
 
 GRAM_SIZE = 5  # bytes of a gram: experiments/0005-mail-views
@@ -18,10 +19,11 @@ FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
 # Start values of the hash, by view; values that are mixed into the hash of a pair, by the words' distance.
 SALTS = tuple(MULTIPLIER * (2 * view + 1) & MASK for view in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
+SUBJECT_SALT = MULTIPLIER  # mixed into the hash of a pair of the subject in place of a DISTANCE_SALT
 SPACE = 32  # bytes from 0 to this one separate tokens
 _SEPARATORS_TO_SPACE = bytes(max(code, SPACE) for code in range(256))
 BLOCK = 8  # bytes of a token that a step of the hash reads
-BLOCKS = 5  # the hash depends on a token's length and on its first 40 bytes
+BLOCKS = 5  # the hash depends on a token's length and on its first 40 bytes; of a pattern, on all bytes
 
 
 def hash_tokens(tokens: Tokens) -> set[int]:
@@ -53,12 +55,19 @@ def _list_features(tokens: Tokens) -> Iterator[tuple[int, tuple[bytes, ...], int
     for text, view in ((tokens.headers, HEADERS), (tokens.marks, WORDS), (tokens.relations, RELATIONS)):
         for token in dict.fromkeys(_split_tokens(text)):
             yield _make_number(_hash_token(token, view), view, bits), (token,), 0
+    for token in dict.fromkeys(_split_tokens(tokens.patterns)):
+        yield _make_number(_hash_token(token, RELATIONS, len(token)), RELATIONS, bits), (token,), 0
     states = {word: _hash_token(word, WORDS) for word in dict.fromkeys(_split_tokens(tokens.words))}
     for word, state in states.items():
         yield _make_number(state, WORDS, bits), (word,), 0
     for left, right, distance in _list_pairs(tokens.words):
-        state = _hash_pair(states[left], states[right], distance)
+        state = _hash_pair(states[left], states[right], DISTANCE_SALTS[distance])
         yield _make_number(state, PAIRS, bits), (left, right), distance
+    subject = _split_tokens(tokens.subject)
+    states = {word: _hash_token(word, WORDS) for word in subject}
+    for left, right in dict.fromkeys(pairwise(subject)):
+        state = _hash_pair(states[left], states[right], SUBJECT_SALT)
+        yield _make_number(state, PAIRS, bits), (b"subject:", left, right), 0
 
 
 def key(token: bytes, view: int, version: int = VERSION) -> int:
@@ -115,18 +124,21 @@ def make_readable(token: bytes) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "·" for c in text)
 
 
-def _hash_token(token: bytes, view: int) -> int:
-    """Return the hash state of a token: 64 bits, which `_make_number` turns into the feature's number."""
+def _hash_token(token: bytes, view: int, longest: int = BLOCK * BLOCKS) -> int:
+    """Return the hash state of a token: 64 bits, which `_make_number` turns into the feature's number.
+
+    Of the token, the first `longest` bytes are read.
+    """
     state = SALTS[view] ^ len(token)
-    for start in range(0, min(len(token), BLOCK * BLOCKS), BLOCK):
+    for start in range(0, min(len(token), longest), BLOCK):
         state = (state ^ int.from_bytes(token[start : start + BLOCK], "little")) * MULTIPLIER & MASK
         state ^= state >> 32
     return state
 
 
-def _hash_pair(left: int, right: int, distance: int) -> int:
+def _hash_pair(left: int, right: int, salt: int) -> int:
     """Return the hash state of a pair, given those of its words."""
-    return ((left ^ DISTANCE_SALTS[distance]) * MULTIPLIER + right) & MASK
+    return ((left ^ salt) * MULTIPLIER + right) & MASK
 
 
 def _make_number(state: int, view: int, bits: int) -> int:

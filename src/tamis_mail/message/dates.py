@@ -14,6 +14,7 @@ from typing import Final
 
 from tamis_mail.message.canonical import canonical
 from tamis_mail.message.fields import read_fields
+from tamis_mail.records import record
 
 # Limits; what exceeds them is not searched.
 _LONGEST: Final = 300  # characters of a value that are searched; a date with its comments has at most 60
@@ -61,6 +62,15 @@ _DATE_PATTERNS = tuple(
 )
 
 
+@record(frozen=True, slots=True)
+class SentTime:
+    """A date, and the time of day that its text has, in the sender's own zone."""
+
+    seconds: int  # since 1970
+    hour: int
+    second: int
+
+
 def read_date(headers: Iterable[tuple[str, str]]) -> int | None:
     """Return when a message arrived, in seconds since 1970; None if no field has a readable date.
 
@@ -101,9 +111,27 @@ def parse_date(text: str) -> int | None:
     >>> parse_date("Fri, 31 Feb 2002 23:10:22 +0800") is None
     True
     """
+    date = _find_date(text)
+    return None if date is None else _count_seconds_since_1970(date)
+
+
+def parse_sent_time(text: str) -> SentTime | None:
+    """Return the date that `parse_date` returns, with the hour and the second that the text has.
+
+    >>> parse_sent_time("Fri, 23 Aug 2002 23:10:22 +0800")
+    SentTime(seconds=1030115422, hour=23, second=22)
+    """
+    date = _find_date(text)
+    seconds = None if date is None else _count_seconds_since_1970(date)
+    if date is None or seconds is None:
+        return None
+    return SentTime(seconds, int(date["hour"]), int(date["second"] or 0))
+
+
+def _find_date(text: str) -> re.Match[str] | None:
     for pattern in _DATE_PATTERNS:
         if matches := list(pattern.finditer(text)):
-            return _count_seconds_since_1970(matches[-1])
+            return matches[-1]
     return None
 
 

@@ -1,23 +1,28 @@
-"""a message → its tokens, as bytes, in five documents.
+"""a message → its tokens, as bytes, in documents.
 
 - `head`: the first bytes of the header block, without unique values; its n-grams of bytes are one of the
   views, and need no parsing.
 - `headers`: tokens of header fields, each with the field's name before it: `subject:offer`,
   `from:@shop.example`, `received:192.0.2`.
 - `words`: the words of the body in order, one line per part of the message, so that neighbours can be paired.
-- `marks`: other properties of the body: hosts, file names, the tree of MIME parts, hidden words, tricks.
+- `marks`: other properties of the body: hosts, file names, the tree of MIME parts, hidden words, tricks,
+  and patterns of numbers.
 - `relations`: whether the parts of a message agree: `links:other-domain`, `dkim:own-domain`.
+- `patterns`: patterns of the values of header fields: `pattern:subject=Aa_a!`.
+- `subject`: the words of the subject in order, between `^` and `$`, so that neighbours can be paired.
 
 Tokens of `headers` and `marks` begin with a field's name, or what they describe. After it, `:` precedes a
 word or a value, and `~` a property, such as the bit length of a number.
 
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
-with an older version keeps that version. `tests/mail/tokens` has expected tokens of both. Version 1 has no
-relations, and reads the pages of a message in another way (`body`).
+with an older version keeps that version. `tests/mail/tokens` has expected tokens of all. Version 1 has no
+relations, and reads the pages of a message in another way (`body`). Version 3 has the tokens of version 2 and
+further ones: patterns, the subject, numbers (`body`), and the relations of `agreements`.
 
-The compiled core reads the tokens of version 2. The modules of this package define them (`reference`), read
-those of version 1, and are used where there is no core. `tests/mail/tokens/test_compiled.py` compares both.
+The compiled core reads the tokens of COMPILED_VERSIONS. The modules of this package define them
+(`reference`), read those of other versions, and are used where there is no core.
+`tests/mail/tokens/test_compiled.py` compares both.
 """
 
 from importlib import import_module
@@ -26,10 +31,11 @@ from tamis.compiled import core
 from tamis_mail.message import Message
 from tamis_mail.records import record
 
-__all__ = ["VERSION", "VERSIONS", "Tokens", "read"]
+__all__ = ["COMPILED_VERSIONS", "VERSION", "VERSIONS", "Tokens", "read"]
 
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
 VERSION = VERSIONS[-1]  # the version that new stores use
+COMPILED_VERSIONS = () if core is None else (2,)  # those that the compiled core reads
 
 
 @record(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class Tokens:
     words: bytes
     marks: bytes
     relations: bytes = b""
+    patterns: bytes = b""
+    subject: bytes = b""
     version: int = VERSION
 
 
@@ -56,9 +64,9 @@ def read(message: Message, version: int = VERSION) -> Tokens:
     """
     if version not in VERSIONS:
         raise ValueError(f"version is {version}, expected one of {', '.join(map(str, VERSIONS))}")
-    if core is None or version == 1:
+    if core is None or version not in COMPILED_VERSIONS:
         # Imported only if needed: its regular expressions take long to compile.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
     head, headers, words, marks, relations = core.mail.read_tokens(message)
-    return Tokens(head, headers, words, marks, relations, version)
+    return Tokens(head, headers, words, marks, relations, version=version)

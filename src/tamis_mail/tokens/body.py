@@ -9,25 +9,31 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 
 from tamis_mail.message import Message, Page, Part, fold_text, read_html, remove_style_sheet
+from tamis_mail.message.html import EDITION
 from tamis_mail.tokens.words import LONGEST, find_hosts, find_networks, separate_words, split_words
 
 # Limits; what exceeds them is ignored.
 _TEXT = 12_000  # characters of a message whose words are read: more words add little and enlarge the store
 _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and each tag takes time
-_PAGES = {1: 60_000, 2: 200_000}  # characters of a page that are read, by version
+_PAGES = {1: 60_000, 2: 200_000, 3: 200_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words of a part that are read
-_LINKS = {1: 60, 2: 40}  # links of a part that are read, by version
+_LINKS = {1: 60, 2: 40, 3: 40}  # links of a part that are read, by version
 _LATER_LINKS = 300  # of the distinct links up to this one, those to new hosts are read, too (version 2)
 _LINK_LENGTH = 300  # characters of a link that are read
 _PARTS = 40  # parts of a message that are read
+_NUMBERS = 60  # numbers of a part that are read (version 3)
 
+_HTML = "text/html"
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
 _MAIL_HOST = re.compile(r"@([a-z0-9\-]{1,63}(?:\.[a-z0-9\-]{1,63}){0,5}\.[a-z][a-z0-9\-]{1,62})")
 _NUMERIC = re.compile(r"[\d.:\[\]a-fx]+$")  # a host that is an IP address, or a number such as 0xc0000207
 _PATH_WORD = re.compile(r"[a-z]{3,30}")
 _NAME_WORD = re.compile(r"[^\W_]{2,40}")
+_NUMBER = re.compile(r"[$€£#]?+\d[\d.,:/\-]*+%?+")
+_NINE_FOR_DIGIT = dict.fromkeys(map(ord, "0123456789"), "9")
 
 
 @dataclass(slots=True)
@@ -59,6 +65,8 @@ def read(message: Message, version: int) -> Body:
             marks += text_marks
             words_of_parts.append(separate_words(text[:remaining]))
             remaining -= len(text)
+        elif part.text and version > 2:
+            marks += _list_numbers(_read_declared_text(part))
     body.words = b"\n".join(words_of_parts).strip()
     body.marks = "\0".join(marks).replace(" ", "_").replace("\0", " ")
     return body
@@ -69,8 +77,9 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     links: tuple[str, ...] = ()
     marks: list[str] = []
     text = part.text[:_TEXT]
-    if part.kind == "text/html" or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower()):
-        page = read_html(part.text[: _PAGES[version]], tags=_TAGS, edition=version)
+    is_page = part.kind == _HTML or (text[:200].lstrip()[:1] == "<" and "<html" in text[:1000].lower())
+    if is_page:
+        page = read_html(part.text[: _PAGES[version]], tags=_TAGS, edition=min(version, EDITION))
         text, links = page.visible[:_TEXT], page.links
         marks = _describe_page(page, version)
         body.images += page.images
@@ -79,6 +88,9 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
             marks += _list_words(page.outlook, "outlook")
     elif version > 1:
         text = remove_style_sheet(text)
+    if version > 2:
+        # A part that looks like a page is read as one, but its numbers are those of its declared type.
+        marks += _list_numbers(_read_declared_text(part) if is_page and part.kind != _HTML else text)
     folded, tricks = fold_text(text)
     marks += [f"trick~{trick}" for trick in tricks]
     if "http" in folded or "www." in folded:
@@ -93,6 +105,13 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
             for host in find_hosts(address)
         ]
     return folded, marks
+
+
+def _read_declared_text(part: Part) -> str:
+    """Return the visible text of a page, or the text of another part without its style sheet."""
+    if part.kind == _HTML:
+        return read_html(part.text[: _PAGES[3]], tags=_TAGS).visible[:_TEXT]
+    return remove_style_sheet(part.text[:_TEXT])
 
 
 def _describe_page(page: Page, version: int) -> list[str]:
@@ -125,6 +144,18 @@ def _select_links(links: Sequence[str], version: int) -> list[str]:
 def _find_origin(link: str) -> str:
     """Return the scheme and the host of a link."""
     return "/".join(link.split("/", 3)[:3])
+
+
+def _list_numbers(text: str) -> list[str]:
+    """Return a mark for the pattern of each number: its currency sign, digits as 9, and the signs within it.
+
+    >>> _list_numbers("only $49.95 until 10:30, 100% safe")
+    ['number:$99.99', 'number:99:99,', 'number:999%']
+    """
+    numbers = islice(_NUMBER.finditer(text), _NUMBERS)
+    return list(
+        dict.fromkeys(f"number:{number[0][:LONGEST].translate(_NINE_FOR_DIGIT)}" for number in numbers)
+    )
 
 
 def _list_words(text: str, prefix: str) -> list[str]:

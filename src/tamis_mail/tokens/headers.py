@@ -19,6 +19,7 @@ _ADDRESSES = 20  # addresses of a field that are read
 _VALUE = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
 _HOPS = 3  # number of the oldest Received fields (hops of the message) that are read
+_SELECTED = 2000  # characters of a field that `select_fields` returns
 
 _LOCAL = 100  # characters of an address before the at sign
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
@@ -79,6 +80,22 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
     tokens.append(f"received~{len(hops)}")
     tokens += [_read_hop(_QUEUE_ID.sub("", hop.partition(";")[0].lower())) for hop in hops[-_HOPS:]]
     return " ".join(tokens)
+
+
+def select_fields(fields: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """Return the first field of each name, and the oldest Received fields, of which the oldest is the last.
+
+    >>> select_fields([("received", "from b"), ("to", "a@b.example"), ("received", "from c"), ("to", "x")])
+    ({'received': 'from b', 'to': 'a@b.example'}, ['from b', 'from c'])
+    """
+    first_values: dict[str, str] = {}
+    hops: list[str] = []
+    for name, value in fields[:_FIELDS]:
+        value = value[:_SELECTED]
+        first_values.setdefault(name, value)
+        if name == "received":
+            hops.append(value)
+    return first_values, hops[-_HOPS:]
 
 
 def _read_field(name: str, value: str) -> str:

@@ -140,10 +140,10 @@ def _is_free_mail(domain: str) -> bool:
     return domain in _FREE_DOMAINS or domain.partition(".")[0] in _FREE
 
 
-def _describe_size(number: int) -> str:
+def describe_size(number: int) -> str:
     """Return the largest power of two that is not above a number, with a plus sign; "0" for 0.
 
-    >>> _describe_size(0), _describe_size(1), _describe_size(13)
+    >>> describe_size(0), describe_size(1), describe_size(13)
     ('0', '1+', '8+')
     """
     return f"{1 << number.bit_length() - 1}+" if number else "0"
@@ -221,7 +221,7 @@ def _describe_recipients(fields: dict[str, list[str]], own_domain: str) -> list[
         for value in fields.get(name, ())
         for address in find_addresses(value.lower())
     ]
-    tokens = [f"recipients:{_describe_size(len(recipients))}"]
+    tokens = [f"recipients:{describe_size(len(recipients))}"]
     if own_domain in _find_domains(recipients):
         tokens.append("recipients:own-domain")
     subject = fold_text(fields.get("subject", [""])[0])[0]
@@ -255,7 +255,7 @@ def _describe_parts(message: Message, body: Body) -> list[str]:
     plain, html = sizes.values()
     if plain and html:
         tokens.append(f"plain-text:{8 * plain // (plain + html)}/8")
-    tokens.append(f"hidden-text:{_describe_size(body.hidden)}")
+    tokens.append(f"hidden-text:{describe_size(body.hidden)}")
     return tokens
 
 
@@ -277,7 +277,7 @@ def _describe_links(body: Body, own_domain: str) -> list[str]:
     domains = [find_domain(host) for host in hosts]
     tokens = [
         _compare_domains("links", domains, own_domain),
-        f"link-domains:{_describe_size(len(set(domains)))}",
+        f"link-domains:{describe_size(len(set(domains)))}",
     ]
     if domains:
         ((frequent, _),) = Counter(domains).most_common(1)

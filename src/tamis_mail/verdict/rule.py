@@ -305,22 +305,24 @@ _VERSION_1_VIEWS = (
 _VERSION_1_RULE = Rule(
     views=_VERSION_1_VIEWS, patience=2, acquaintance=10, spam=0.95, ham=0.1, guessed=1.0, token_version=1
 )
-RULES = {  # the default, by version of the tokens
-    1: _VERSION_1_RULE,
-    2: Rule(  # experiments/0010-learned-weights, 0013-centred-views
-        views=(
-            View(scale=1.6, prior=0.03, pooled=True, reluctance=100),  # grams
-            View(scale=1.0, prior=0.03, pooled=True, reluctance=10),  # headers
-            View(scale=3.0, prior=0.1, pooled=False, reluctance=10),  # words
-            View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
-            View(scale=2.0, prior=0.3, pooled=True, reluctance=3),  # relations
-        ),
-        patience=1,
-        acquaintance=10,
-        spam=0.97,
-        ham=0.1,
-        guessed=1.0,
-        token_version=2,
+_VERSION_2_RULE = Rule(  # experiments/0010-learned-weights, 0013-centred-views
+    views=(
+        View(scale=1.6, prior=0.03, pooled=True, reluctance=100),  # grams
+        View(scale=1.0, prior=0.03, pooled=True, reluctance=10),  # headers
+        View(scale=3.0, prior=0.1, pooled=False, reluctance=10),  # words
+        View(scale=1.7, prior=0.3, pooled=True, reluctance=100),  # pairs
+        View(scale=2.0, prior=0.3, pooled=True, reluctance=3),  # relations
     ),
+    patience=1,
+    acquaintance=10,
+    spam=0.97,
+    ham=0.1,
+    guessed=1.0,
+    token_version=2,
+)
+RULES = {  # the default, by version of the tokens; experiments/0017-new-information used that of version 2
+    1: _VERSION_1_RULE,
+    2: _VERSION_2_RULE,
+    3: replace(_VERSION_2_RULE, token_version=3),
 }
 RULE = RULES[VERSION]
