@@ -1,6 +1,7 @@
 // The mail filter's part of the core: from a parsed message to its tokens, and from tokens to features. Each function
 // equals its reference in `tamis_mail.tokens` or `tamis_mail.features` to the byte (tests/mail/tokens/test_compiled.py).
 #include "common.hpp"
+#include "mail/agreements.hpp"
 #include "mail/bodies.hpp"
 #include "mail/bundles.hpp"
 #include "mail/count_entries.hpp"
@@ -17,6 +18,7 @@
 #include "mail/merged.hpp"
 #include "mail/message.hpp"
 #include "mail/pages.hpp"
+#include "mail/patterns.hpp"
 #include "mail/reading.hpp"
 #include "mail/relations.hpp"
 #include "mail/score_table.hpp"
@@ -76,9 +78,10 @@ nb::tuple read_page_for_python(nb::handle text, std::int64_t tags, bool as_code_
                         nb::tuple(to_list(page.images)), nb::tuple(tricks), page_to_str(page.outlook));
 }
 
-nb::tuple read_body_for_python(nb::handle message) {
+nb::tuple read_body_for_python(nb::handle message, int version) {
+  require_compiled_version(version);
   nb::bytes raw("", 0);
-  const Body body = read_body(to_message(message, raw));
+  const Body body = read_body(to_message(message, raw), version);
   return nb::make_tuple(to_bytes(body.words), to_str(body.marks), to_list(body.links), to_list(body.images),
                         body.hidden);
 }
@@ -116,23 +119,34 @@ nb::bytes read_relations_for_python(nb::handle headers, nb::bytes raw, nb::handl
       read_fields(headers).all(), {view(raw), describe_parts(to_parts(parts)), to_texts(links), to_texts(images), hidden_words}));
 }
 
-// The documents of a message: head, headers, words, marks and relations.
-nb::tuple read_tokens_for_python(nb::handle parsed) {
+// The documents of a message: head, headers, words, marks, relations, patterns and subject.
+nb::tuple read_tokens_for_python(nb::handle parsed, int version) {
+  require_compiled_version(version);
   nb::bytes raw("", 0);
   const Message message = to_message(parsed, raw);
-  const Body body = read_body(message);
-  const std::string relations =
+  const Body body = read_body(message, version);
+  std::string relations =
       read_relations(message.fields.all(), {message.raw, describe_parts(message.parts), body.links, body.images,
                                       static_cast<std::size_t>(body.hidden)});
+  std::string patterns, subject;
+  if (version > 2) {
+    const SelectedFields fields = select_fields(message.fields.all());
+    WordSearch search;
+    const Agreements agreements(fields, search);
+    search.see_all(body.words);
+    agreements.append_tokens(search, relations);
+    patterns = read_patterns(fields);
+    subject = agreements.subject();
+  }
   return nb::make_tuple(to_bytes(read_head(message.raw)), to_bytes(read_headers(message.fields.all())), to_bytes(body.words),
-                        to_bytes(to_utf8(body.marks)), to_bytes(relations));
+                        to_bytes(to_utf8(body.marks)), to_bytes(relations), to_bytes(patterns), to_bytes(subject));
 }
 
 nb::bytes hash_for_python(nb::bytes head, nb::bytes headers, nb::bytes words, nb::bytes marks, nb::bytes relations,
-                          int version) {
-  if (version < 1 || version > 2) refuse("expected tokens of version 1 or 2");
-  return pack_features(
-      hash_tokens({view(head), view(headers), view(words), view(marks), view(relations)}, version == 1 ? 2 : 3));
+                          nb::bytes patterns, nb::bytes subject, int version) {
+  if (version < 1 || version > kNewestVersion) refuse("expected tokens of version 1, 2 or 3");
+  return pack_features(hash_tokens(
+      {view(head), view(headers), view(words), view(marks), view(relations), view(patterns), view(subject)}, version));
 }
 
 }  // namespace

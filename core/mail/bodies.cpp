@@ -1,10 +1,12 @@
 #include "bodies.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
 
+#include "numbers.hpp"
 #include "pages.hpp"
 #include "pages_search.hpp"
 #include "styles.hpp"
@@ -24,6 +26,7 @@ constexpr std::size_t kLaterLinks = 300;  // Links that are read if no earlier o
 constexpr std::size_t kLink = 300;        // Characters of a link that are read.
 constexpr std::size_t kParts = 40;
 constexpr std::size_t kImageMarks = 4;  // Marks of the address of an image.
+constexpr std::size_t kNumbers = 60;    // Numbers of a part that are read.
 constexpr std::size_t kWords = 8;       // Words of the path of a link, or of the name of a file.
 
 unsigned count_bits(std::uint64_t number) {
@@ -246,8 +249,42 @@ bool looks_like_page(TextView text) {
 TextView view_text(const Text& text) { return text; }
 std::string_view view_text(const std::string& ascii) { return ascii; }
 
+// The patterns of the numbers of a part, without those that are repeated.
+class NumberPatterns {
+ public:
+  // Returns the pattern of a number: its first characters, in which 9 stands for each digit; nothing if it is repeated. A pattern
+  // is valid until the next one is added.
+  template <class Char>
+  TextView add(View<Char> number) {
+    std::uint64_t hash = 0;
+    pattern_.clear();
+    for (const Char c : first(number, kLongestToken)) {
+      pattern_.push_back(is_digit(c) ? U'9' : static_cast<char32_t>(c));
+      hash = (hash ^ pattern_.back()) * 0x9e3779b97f4a7c15u;
+    }
+    std::size_t slot = hash >> 57;
+    for (; slots_[slot] != 0; slot = (slot + 1) % slots_.size()) {
+      if (known_[slots_[slot] - 1u] == pattern_) return {};
+    }
+    known_.push_back(pattern_);
+    slots_[slot] = static_cast<std::uint8_t>(known_.size());
+    return pattern_;
+  }
+
+ private:
+  Text pattern_;
+  std::vector<Text> known_;
+  std::array<std::uint8_t, 128> slots_{};  // The place of a known pattern and one, or 0, by a hash; more than twice kNumbers.
+};
+
+Page read_part_as_page(const Part& part) {
+  const auto bytes = part.text.first_bytes(kPage);
+  return bytes && is_ascii_bytes(*bytes) ? read_page(std::string(*bytes), kTags) : read_page(part.text.first(kPage), kTags);
+}
+
 class BodyReader {
  public:
+  explicit BodyReader(int version) : version_(version) {}
   Body read(const Message& message);
 
  private:
@@ -255,11 +292,15 @@ class BodyReader {
   void read_text(const Part& part, bool is_first);
   AnyText read_visible(const Part& part);
   template <class Char>
+  void read_numbers(View<Char> text);
+  void read_declared_numbers(const Part& part);
+  template <class Char>
   void read_words(View<Char> text, std::size_t first_link, bool is_first);
   void describe_page(const Page& page);
   template <class Char>
   std::size_t read_hidden(View<Char> text, TextView kind);
 
+  int version_;
   Body body_;
   Marks marks_;
   std::size_t room_ = kText;  // Characters whose words are still read.
@@ -276,7 +317,11 @@ Body BodyReader::read(const Message& message) {
     marks_.add(TextView(U"part:"), part.kind);
     if (!part.charset.empty()) marks_.add(TextView(U"charset:"), first(part.charset, kLongestToken));
     if (!part.name.empty()) read_file(part);
-    if (room_ == 0 || part.characters == 0) continue;
+    if (part.characters == 0) continue;
+    if (room_ == 0) {
+      if (version_ > 2) read_declared_numbers(part);
+      continue;
+    }
     read_text(part, is_first);
     is_first = false;
   }
@@ -304,6 +349,7 @@ void BodyReader::read_text(const Part& part, bool is_first) {
   const std::size_t first_link = body_.links.size();
   // Most text is ASCII without a page or a style sheet: it is read where it is.
   if (const auto bytes = part.text.first_bytes(kText); bytes && part.kind != U"text/html" && is_plain(*bytes)) {
+    if (version_ > 2) read_numbers(*bytes);
     read_words(*bytes, first_link, is_first);
     return;
   }
@@ -316,15 +362,49 @@ void BodyReader::read_text(const Part& part, bool is_first) {
 AnyText BodyReader::read_visible(const Part& part) {
   if (part.kind != U"text/html") {
     const Text text = part.text.first(kText);
-    if (!looks_like_page(text)) return remove_style_sheet(text);
+    if (!looks_like_page(text)) {
+      Text shown = remove_style_sheet(text);
+      if (version_ > 2) read_numbers(TextView(shown));
+      return shown;
+    }
   }
-  const auto bytes = part.text.first_bytes(kPage);
-  Page page = bytes && is_ascii_bytes(*bytes) ? read_page(std::string(*bytes), kTags) : read_page(part.text.first(kPage), kTags);
+  Page page = read_part_as_page(part);
   describe_page(page);
   std::move(page.links.begin(), page.links.end(), std::back_inserter(body_.links));
   std::move(page.images.begin(), page.images.end(), std::back_inserter(body_.images));
   std::visit([](auto& text) { text.resize(std::min(text.size(), kText)); }, page.visible);
+  if (version_ > 2) {
+    if (part.kind == U"text/html") {
+      std::visit([this](const auto& text) { read_numbers(view_text(text)); }, page.visible);
+    } else {  // What looks like a page is read as one, but its numbers are those of its declared type.
+      read_declared_numbers(part);
+    }
+  }
   return std::move(page.visible);
+}
+
+// Reads the numbers of a page that is shown, or of another part without its style sheet.
+void BodyReader::read_declared_numbers(const Part& part) {
+  if (part.kind == U"text/html") {
+    Page page = read_part_as_page(part);
+    std::visit([this](const auto& text) { read_numbers(first(view_text(text), kText)); }, page.visible);
+  } else {
+    read_numbers(TextView(remove_style_sheet(part.text.first(kText))));
+  }
+}
+
+template <class Char>
+void BodyReader::read_numbers(View<Char> text) {
+  NumberPatterns patterns;
+  std::size_t place = 0;
+  for (std::size_t count = 0; count < kNumbers; ++count) {
+    const NumberPlace number = find_number(text, place);
+    if (number.start == number.end) return;
+    place = number.end;
+    if (const TextView pattern = patterns.add(cut(text, number.start, number.end)); !pattern.empty()) {
+      marks_.add(std::string_view("number:"), pattern);
+    }
+  }
 }
 
 template <class Char>
@@ -373,6 +453,6 @@ std::size_t BodyReader::read_hidden(View<Char> text, TextView kind) {
 
 }  // namespace
 
-Body read_body(const Message& message) { return BodyReader().read(message); }
+Body read_body(const Message& message, int version) { return BodyReader(version).read(message); }
 
 }  // namespace tamis::mail

@@ -82,6 +82,50 @@ FieldList read_fields(nb::handle headers) {
   return fields;
 }
 
+SelectedFields select_fields(const std::vector<Field>& fields) {
+  SelectedFields selected;
+  const auto take = [](const Field*& place, const Field& field, std::string_view name) {
+    if (place == nullptr && field.name == name) place = &field;
+  };
+  for (const Field& field : fields) {
+    switch (field.name.size()) {
+      case 2:
+        take(selected.to, field, "to");
+        take(selected.cc, field, "cc");
+        break;
+      case 4:
+        take(selected.from, field, "from");
+        take(selected.date, field, "date");
+        break;
+      case 7:
+        take(selected.subject, field, "subject");
+        break;
+      case 8:
+        take(selected.reply_to, field, "reply-to");
+        if (field.name == "received") {
+          if (selected.hop_count == selected.hops.size()) {
+            std::move(selected.hops.begin() + 1, selected.hops.end(), selected.hops.begin());
+            --selected.hop_count;
+          }
+          selected.hops[selected.hop_count++] = &field;
+        }
+        break;
+      case 10:
+        take(selected.message_id, field, "message-id");
+        break;
+      case 11:
+        take(selected.return_path, field, "return-path");
+        break;
+      case 12:
+        take(selected.content_type, field, "content-type");
+        break;
+      default:
+        break;
+    }
+  }
+  return selected;
+}
+
 std::vector<Place> find_addresses(TextView value) { return find_all_addresses(value); }
 std::vector<Place> find_addresses(std::string_view value) { return find_all_addresses(value); }
 Text remove_addresses(TextView value) { return remove_all_addresses(value); }

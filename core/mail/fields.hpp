@@ -1,6 +1,7 @@
 // The header fields of a message and the addresses in them, for headers.cpp and relations.cpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <list>
 #include <string>
@@ -52,6 +53,24 @@ class FieldList {
 
 // Returns the first fields of a message; `headers` is a sequence of pairs of str (`Message.headers`).
 FieldList read_fields(nb::handle headers);
+
+// The first field of some names, and the oldest Received fields: `tamis_mail.tokens.headers.select_fields`.
+struct SelectedFields {
+  const Field* message_id = nullptr;
+  const Field* from = nullptr;
+  const Field* to = nullptr;
+  const Field* cc = nullptr;
+  const Field* reply_to = nullptr;
+  const Field* return_path = nullptr;
+  const Field* subject = nullptr;
+  const Field* date = nullptr;
+  const Field* content_type = nullptr;
+  std::array<const Field*, 3> hops{};  // The oldest one is the last of `hop_count`.
+  std::size_t hop_count = 0;
+};
+constexpr std::size_t kSelectedValue = 2000;  // Characters of a selected field that are read.
+
+SelectedFields select_fields(const std::vector<Field>& fields);
 
 // Returns the start and the end of each address in a value: `tamis_mail.tokens.headers.find_addresses`.
 using Place = std::pair<std::size_t, std::size_t>;

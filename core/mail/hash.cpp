@@ -16,7 +16,8 @@ constexpr std::size_t kBlock = 8;   // Bytes of a token per step of the hash.
 constexpr std::size_t kBlocks = 5;  // The hash depends on a token's length and on its first 40 bytes.
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kFinalMultiplier = 0xD6E8FEB86659FD93;
-constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words with no other between them.
+constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words with no other between them …
+constexpr std::uint64_t kSubjectSalt = kMultiplier;    // … and two of the subject.
 constexpr unsigned char kSpace = 32;                   // Bytes up to this one separate tokens.
 
 enum View : std::uint64_t { kGrams, kHeaders, kWords, kPairs, kRelations };
@@ -103,6 +104,27 @@ class TokenScanner {
   std::uint64_t salt_;
   std::size_t start_ = 0, place_ = 0;  // Of the token, and after it.
 };
+
+// Calls `use` with the state of the hash of each token of a document, which depends on all of its bytes.
+template <class Use>
+void hash_completely(std::string_view document, View view, Use use) {
+  for (std::size_t place = 0; place < document.size();) {
+    const std::size_t start = place;
+    std::size_t bytes = kBlock;
+    while (bytes == kBlock) {
+      bytes = count_token_bytes(read_block(document, place));
+      place += bytes;
+    }
+    const std::string_view token = document.substr(start, place - start);
+    if (token.empty()) {
+      ++place;
+      continue;
+    }
+    std::uint64_t state = salt(view) ^ token.size();
+    for (std::size_t block = 0; block < token.size(); block += kBlock) state = mix(state, read_block(token, block));
+    use(state);
+  }
+}
 
 std::uint64_t make_feature(std::uint64_t state, View view, int view_bits) {
   state = (state ^ state >> 29) * kFinalMultiplier;
@@ -210,25 +232,29 @@ Memory& own_memory() {
 
 }  // namespace
 
-std::size_t WordSearch::add(std::string_view word) {
+void WordSearch::add(WantedKind kind, std::string_view word) {
   TokenScanner scanner(word, kWords);
   scanner.advance();
   std::uint32_t& first = firsts_[scanner.state % kBuckets];
   for (std::uint32_t place = first; place != 0; place = words_[place - 1].next) {
-    if (words_[place - 1].state == scanner.state && text_of(words_[place - 1]) == word) return place - 1;
+    Word& one = words_[place - 1];
+    if (one.state == scanner.state && text_of(one) == word) {
+      ++one.counts[kind];
+      return;
+    }
   }
-  words_.push_back({scanner.state, bytes_.size(), word.size(), first, false});
+  words_.push_back({scanner.state, bytes_.size(), word.size(), {}, first});
+  words_.back().counts[kind] = 1;
   bytes_.append(word);
   first = static_cast<std::uint32_t>(words_.size());
-  return words_.size() - 1;
 }
 
 void WordSearch::compare(std::uint64_t state, std::string_view word) {
   for (std::uint32_t* link = &firsts_[state % kBuckets]; *link != 0;) {
     Word& one = words_[*link - 1];
     if (one.state == state && text_of(one) == word) {
-      one.is_found = true;
-      *link = one.next;  // It is not searched for any more.
+      for (std::size_t kind = 0; kind < kWantedKinds; ++kind) found_[kind] += one.counts[kind];
+      *link = one.next;  // It is not looked for any more.
       return;
     }
     link = &one.next;
@@ -255,6 +281,21 @@ void FeatureHasher::add_relations(std::string_view relations) {
   add_tokens(relations, kRelations, view_bits_, own_memory().features);
 }
 
+void FeatureHasher::add_patterns(std::string_view patterns) {
+  hash_completely(patterns, kRelations, [this](std::uint64_t state) {
+    own_memory().features.push_back(make_feature(state, kRelations, view_bits_));
+  });
+}
+
+void FeatureHasher::add_subject(std::string_view subject) {
+  TokenScanner word(subject, kWords);
+  if (!word.advance()) return;
+  for (std::uint64_t left = word.state; word.advance(); left = word.state) {
+    const std::uint64_t state = (left ^ kSubjectSalt) * kMultiplier + word.state;
+    own_memory().features.push_back(make_feature(state, kPairs, view_bits_));
+  }
+}
+
 void FeatureHasher::add_words(std::string_view words, WordSearch* search) {
   if (search == nullptr) {
     add_words_and_pairs(words, view_bits_, [](const TokenScanner&) {}, own_memory().features);
@@ -277,6 +318,8 @@ std::vector<std::uint64_t> hash_tokens(const Documents& documents, int version) 
   hasher.add_headers(documents.headers);
   hasher.add_marks(documents.marks);
   hasher.add_relations(documents.relations);
+  hasher.add_patterns(documents.patterns);
+  hasher.add_subject(documents.subject);
   hasher.add_words(documents.words);
   return hasher.finish();
 }

@@ -14,15 +14,20 @@ namespace tamis::mail {
 
 // The documents of a message (`tamis_mail.tokens.Tokens`).
 struct Documents {
-  std::string_view head, headers, words, marks, relations;
+  std::string_view head, headers, words, marks, relations, patterns, subject;
 };
 
-// Words of which is found out whether the body has them, while its words are hashed.
+// The kinds of words that are looked for in the body.
+enum WantedKind : std::size_t { kLocalPart, kWordOfTo, kLabelOfSender, kWordOfFrom, kWordOfSubject, kWantedKinds };
+
+// Words that are looked for in the body while its words are hashed.
 class WordSearch {
  public:
-  // Adds a word in UTF-8 and returns its number; equal words have the same.
-  std::size_t add(std::string_view word);
-  bool has_found(std::size_t number) const { return words_[number].is_found; }
+  WordSearch() { words_.reserve(32); }
+  // Adds a word in UTF-8; a word that is added twice counts twice.
+  void add(WantedKind kind, std::string_view word);
+  // The number of words of a kind that were seen.
+  std::size_t count_found(WantedKind kind) const { return found_[kind]; }
   // Tells of a word of the body and of the state of its hash.
   void see(std::uint64_t state, std::string_view word) {
     if (firsts_[state % kBuckets] != 0) compare(state, word);
@@ -35,14 +40,15 @@ class WordSearch {
   struct Word {
     std::uint64_t state;
     std::size_t start, size;  // Of its bytes in `bytes_`.
-    std::uint32_t next;       // The next word in the same bucket: its number and one, or 0.
-    bool is_found;
+    std::array<std::uint32_t, kWantedKinds> counts;
+    std::uint32_t next;  // The next word in the same bucket: its number and one, or 0.
   };
 
   std::string_view text_of(const Word& word) const { return std::string_view(bytes_).substr(word.start, word.size); }
   void compare(std::uint64_t state, std::string_view word);
 
-  std::array<std::uint32_t, kBuckets> firsts_{};  // The first word of each bucket that is not found yet, in the same form.
+  std::array<std::uint32_t, kBuckets> firsts_{};  // The first word of each bucket that was not seen yet, in the same form.
+  std::array<std::size_t, kWantedKinds> found_{};
   std::vector<Word> words_;
   std::string bytes_;
 };
@@ -56,6 +62,8 @@ class FeatureHasher {
   void add_headers(std::string_view headers);
   void add_marks(std::string_view marks);
   void add_relations(std::string_view relations);
+  void add_patterns(std::string_view patterns);
+  void add_subject(std::string_view subject);
   // Also tells `search` of all words, if there is one.
   void add_words(std::string_view words, WordSearch* search = nullptr);
   // Returns the distinct features of all that was added, in ascending order.

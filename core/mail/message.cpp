@@ -330,7 +330,13 @@ Message MessageParser::parse() {
     const bool is_plain = !must_be_decoded(field.value);
     Text value;
     if (!is_plain) value = decode_value(field.value, take_words(field.value), charsets_, faults_);
-    if (message.date.may_need(field.name)) message.date.read(field.name, is_plain ? widen(field.value) : value);
+    if (message.date.may_need(field.name)) {
+      if (is_plain) {
+        message.date.read(field.name, field.value);
+      } else {
+        message.date.read(field.name, TextView(value));
+      }
+    }
     if (message.fields.all().size() == kReadFields) continue;  // Faults of further fields count, too.
     if (is_plain) {
       message.fields.add_view(field.name, field.value.substr(0, kReadValue));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "../require.hpp"
+#include "agreements.hpp"
 #include "batch.hpp"
 #include "bodies.hpp"
 #include "canonical.hpp"
@@ -28,6 +29,7 @@
 #include "header_values.hpp"
 #include "headers.hpp"
 #include "message.hpp"
+#include "patterns.hpp"
 #include "relations.hpp"
 #include "search.hpp"
 
@@ -35,7 +37,6 @@ namespace tamis::mail {
 
 namespace {
 
-constexpr int kViewBits = 3;  // Bits of the view in a feature, with tokens of version 2.
 constexpr std::size_t kFields = 1001, kLongestName = 100, kLongestValue = 10'000;
 constexpr std::size_t kHeaderBytes = std::size_t{1} << 21;
 constexpr std::size_t kHeadingBytes = std::size_t{1} << 16;  // Bytes of a message that are searched for its heading.
@@ -100,16 +101,11 @@ class CanonicalForm {
 
 struct Features {
   bool is_read = false;
-  bool has_date = false;  // False if only Python can read it.
   std::optional<std::int64_t> date;
   std::vector<std::uint64_t> keys;
 };
 
-nb::object to_date(const Features& features) {
-  if (!features.has_date) return nb::bool_(false);
-  if (!features.date) return nb::none();
-  return nb::int_(*features.date);
-}
+nb::object to_date(const Features& features) { return features.date ? nb::object(nb::int_(*features.date)) : nb::none(); }
 
 // Returns features in the form of `pack_features`.
 std::vector<std::uint64_t> unpack_features(const nb::bytes& packed) {
@@ -164,17 +160,17 @@ class MessageReader {
   MessageReader(std::unordered_map<std::string, std::string> aliases, std::unordered_set<std::string> codecs)
       : charsets_(std::move(aliases), std::move(codecs)) {}
 
-  // Returns the packed features of messages in canonical form, and their dates.
-  nb::list read_features(const nb::list& messages) const;
-  // Reads the features of the messages of a batch with these indices. Returns the date of each; False for a date that Python must
-  // read, and True for a message whose features and date Python must read.
-  nb::list read_batch(MessageBatch& batch, const std::vector<std::size_t>& places) const;
+  // Returns the packed features of messages in canonical form, by a version of the tokens, and their dates.
+  nb::list read_features(const nb::list& messages, int version) const;
+  // Reads the features of the messages of a batch with these indices. Returns the date of each, and True for a message that Python
+  // must read.
+  nb::list read_batch(MessageBatch& batch, const std::vector<std::size_t>& places, int version) const;
   // Returns the sender and the subject of messages.
   nb::list read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const;
   nb::list read_batch_headings(const nb::list& messages, const MessageBatch& batch, const CanonicalForm& form) const;
 
  private:
-  Features read_message(std::string_view canonical) const;
+  Features read_message(std::string_view canonical, int version) const;
   Heading read_heading(std::string_view canonical) const;
   nb::list read_headings(const std::vector<std::string_view>& raw, const std::vector<std::string_view>& plain,
                          const CanonicalForm& form) const;
@@ -182,29 +178,41 @@ class MessageReader {
   Charsets charsets_;
 };
 
-Features MessageReader::read_message(std::string_view canonical) const {
-  Features features;
+Features MessageReader::read_message(std::string_view canonical, int version) const {
   const Message message = parse_message(canonical, charsets_);
-  const Body body = read_body(message);
+  const Body body = read_body(message, version);
   const std::vector<PartFacts> parts = describe_parts(message.parts);
-  const std::string relations = read_relations(
+  std::string relations = read_relations(
       message.fields.all(), {message.raw, parts, body.links, body.images, static_cast<std::size_t>(body.hidden)});
-  const std::string head = read_head(message.raw), headers = read_headers(message.fields.all()), marks = to_utf8(body.marks);
-  features.keys = hash_tokens({head, headers, body.words, marks, relations}, kViewBits);
-  features.has_date = !message.date.is_left_to_python();
-  features.date = message.date.date();
-  features.is_read = true;
-  return features;
+  const std::string head = read_head(message.raw);
+  FeatureHasher hasher(version, head.size() + body.words.size());
+  hasher.add_head(head);
+  hasher.add_headers(read_headers(message.fields.all()));
+  hasher.add_marks(to_utf8(body.marks));
+  if (version > 2) {
+    const SelectedFields fields = select_fields(message.fields.all());
+    WordSearch search;
+    const Agreements agreements(fields, search);
+    hasher.add_words(body.words, &search);
+    agreements.append_tokens(search, relations);
+    hasher.add_patterns(read_patterns(fields));
+    hasher.add_subject(agreements.subject());
+  } else {
+    hasher.add_words(body.words);
+  }
+  hasher.add_relations(relations);
+  return {true, message.date.date(), hasher.finish()};
 }
 
-nb::list MessageReader::read_features(const nb::list& messages) const {
+nb::list MessageReader::read_features(const nb::list& messages, int version) const {
+  require_compiled_version(version);
   const std::vector<std::string_view> views = view_messages(messages);
   std::vector<Features> all(views.size());
   {
     const nb::gil_scoped_release unlocked;
     for (std::size_t index = 0; index < views.size(); ++index) {
       try {
-        all[index] = read_message(views[index]);
+        all[index] = read_message(views[index], version);
       } catch (const LeftToPython&) {
       }
     }
@@ -221,14 +229,15 @@ nb::list MessageReader::read_features(const nb::list& messages) const {
   return answers;
 }
 
-nb::list MessageReader::read_batch(MessageBatch& batch, const std::vector<std::size_t>& places) const {
+nb::list MessageReader::read_batch(MessageBatch& batch, const std::vector<std::size_t>& places, int version) const {
+  require_compiled_version(version);
   for (const std::size_t place : places) require(place < batch.canonical.size(), "expected indices of messages");
   std::vector<Features> all(places.size());
   {
     const nb::gil_scoped_release unlocked;
     for (std::size_t index = 0; index < places.size(); ++index) {
       try {
-        all[index] = read_message(batch.canonical[places[index]]);
+        all[index] = read_message(batch.canonical[places[index]], version);
         batch.features[places[index]] = std::move(all[index].keys);
       } catch (const LeftToPython&) {
       }
@@ -293,6 +302,10 @@ nb::list MessageReader::read_headings(const std::vector<std::string_view>& raw, 
 }
 
 }  // namespace
+
+void require_compiled_version(int version) {
+  require(version == 2 || version == kNewestVersion, "expected tokens of version 2 or 3");
+}
 
 void bind_reading(nb::module_& m) {
   nb::class_<MessageBatch>(m, "MessageBatch")

@@ -130,11 +130,10 @@ class Fields {
   std::array<Values<Char>, kFieldNames.size()> values_;
 };
 
-// The registrable domain of a host.
+// The registrable domain of a host in lower case: a part of it.
 template <class Char>
-String<Char> find_registrable(View<Char> host) {
-  String<Char> lowered = lower(host);
-  const View<Char> name = strip(View<Char>(lowered), ".");
+View<Char> find_registrable(View<Char> host) {
+  const View<Char> name = strip(host, ".");
   // The last labels, from the end: label i is name[starts[i]:ends[i]].
   std::array<std::size_t, 4> starts{}, ends{};
   std::size_t count = 0;
@@ -147,9 +146,9 @@ String<Char> find_registrable(View<Char> host) {
   }
   const auto label = [&](std::size_t index) { return cut(name, starts[index], ends[index]); };
   const auto last = [&](std::size_t labels) { return name.substr(starts[std::min(labels, count) - 1]); };
-  if (is_all_decimal(label(0))) return String<Char>(last(4));  // A numeric address.
-  if (is_shared(last(2)) || (label(0).size() == 2 && count > 1 && is_second_level(label(1)))) return String<Char>(last(3));
-  return String<Char>(last(2));
+  if (is_all_decimal(label(0))) return last(4);  // A numeric address.
+  if (is_shared(last(2)) || (label(0).size() == 2 && count > 1 && is_second_level(label(1)))) return last(3);
+  return last(2);
 }
 
 // Describe how lines were broken and escapes were written, which differs from program to program.
@@ -187,13 +186,6 @@ std::vector<std::string> describe_encoding(const MessageFacts& message) {
     }
   }
   return tokens;
-}
-
-std::string describe_size(std::size_t number) {
-  if (number == 0) return "0";
-  std::size_t power = 1;
-  while (number >>= 1) power <<= 1;
-  return std::to_string(power) + "+";
 }
 
 // The sequences of `characters` that are searched for are short.
@@ -604,8 +596,17 @@ std::vector<PartFacts> describe_parts(const std::vector<Part>& parts) {
   return facts;
 }
 
-Text find_domain(TextView host) { return find_registrable(host); }
-std::string find_domain(std::string_view host) { return find_registrable(host); }
+Text find_domain(TextView host) { return Text(find_registrable<char32_t>(lower(host))); }
+std::string find_domain(std::string_view host) { return std::string(find_registrable<char>(lower(host))); }
+TextView find_lowered_domain(TextView host) { return find_registrable(host); }
+std::string_view find_lowered_domain(std::string_view host) { return find_registrable(host); }
+
+std::string describe_size(std::size_t number) {
+  if (number == 0) return "0";
+  std::size_t power = 1;
+  while (number >>= 1) power <<= 1;
+  return std::to_string(power) + "+";
+}
 
 std::string read_relations(const std::vector<Field>& fields, const MessageFacts& message) {
   const auto is_all_ascii = [](const std::vector<Text>& texts) { return std::all_of(texts.begin(), texts.end(), is_ascii); };

@@ -37,5 +37,11 @@ std::string read_relations(const std::vector<Field>& fields, const MessageFacts&
 // Returns the registrable domain of a host.
 Text find_domain(TextView host);
 std::string find_domain(std::string_view host);
+// The same for a host in lower case, of which the domain is a part.
+TextView find_lowered_domain(TextView host);
+std::string_view find_lowered_domain(std::string_view host);
+
+// Returns the largest power of two that is not above a number, with a plus sign; "0" for 0.
+std::string describe_size(std::size_t number);
 
 }  // namespace tamis::mail

@@ -1,6 +1,7 @@
 // Divides folded text into words, in any script. The reference is `tamis_mail.tokens.words`.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@ std::string separate_words(std::string_view ascii);
 // Returns the first `limit` words of folded text, each in UTF-8 and truncated to kLongestToken letters.
 std::vector<std::string> split_words(TextView text, std::size_t limit);
 std::vector<std::string> split_words(std::string_view ascii, std::size_t limit);
+// Calls `use` with each of the first `limit` words of what `separate_words` returned.
+template <class Use>
+void for_each_word(std::string_view separated, std::size_t limit, Use use) {
+  for (std::size_t place = 0, count = 0; count < limit; ++count) {
+    while (place < separated.size() && separated[place] == ' ') ++place;
+    if (place == separated.size()) return;
+    const std::size_t end = std::min(separated.find(' ', place), separated.size());
+    use(separated.substr(place, end - place));
+    place = end;
+  }
+}
 
 // Returns a host and its parent domains, without the top-level domain: they are parts of `name`.
 std::vector<TextView> find_hosts(TextView name);

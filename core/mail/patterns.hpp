@@ -1,0 +1,13 @@
+// Computes the patterns of header fields. The reference is `tamis_mail.tokens.patterns`.
+#pragma once
+
+#include <string>
+
+#include "fields.hpp"
+
+namespace tamis::mail {
+
+// Returns the distinct patterns, in UTF-8, separated by spaces.
+std::string read_patterns(const SelectedFields& fields);
+
+}  // namespace tamis::mail
