@@ -1310,7 +1310,7 @@ def _read_raw_messages(dice: Generator) -> Call:
         plain, digests = message.identify(raws)
         read = features.read_features(plain, 2)
         batch = open_batch(raws)
-        dates = read_batch(batch, range(len(raws)))
+        dates = read_batch(batch, range(len(raws)), 2)
         packed = [batch.features(index) for index in range(len(raws))]
         if (batch.digests(), list(zip(packed, dates, strict=True))) != (digests, read):
             raise AssertionError("a batch is read otherwise than its messages")

@@ -1,7 +1,7 @@
 """Read the features of messages in batches, which the compiled core keeps in its own memory.
 
 A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
-reads the few messages that the core leaves to it. Tokens of older versions are not read this way.
+reads the few messages that the core leaves to it. Only tokens of `tokens.COMPILED_VERSIONS` are read this way.
 CANONICAL_FORM and MESSAGE_READER are the readers of the core; both are None if there is no core.
 """
 
@@ -27,13 +27,14 @@ def open_batch(messages: Sequence[bytes]) -> MessageBatch:
     return batch
 
 
-def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
+def read_batch(batch: MessageBatch, places: Sequence[int], version: int) -> list[int | None]:
     """Compute the features of some messages of a batch, which keeps them; return the messages' dates.
 
-    `places` are the indices of the messages; a date is in seconds since 1970, or None.
+    `places` are the indices of the messages, and `version` is that of the tokens; a date is in seconds since
+    1970, or None.
     """
-    if MESSAGE_READER is None:
-        raise AssertionError("a batch was read without the compiled core")
+    if MESSAGE_READER is None or version not in tokens.COMPILED_VERSIONS:
+        raise AssertionError(f"a batch was read without a compiled reader of tokens of version {version}")
     dates: list[int | None] = []
     for place, date in zip(places, MESSAGE_READER.read_batch(batch, list(places)), strict=True):
         if not isinstance(date, bool):
@@ -43,6 +44,6 @@ def read_batch(batch: MessageBatch, places: Sequence[int]) -> list[int | None]:
         # which it must read only the date.
         message = import_module("tamis_mail.message.tree").parse(batch.canonical(place))
         if date:
-            batch.set_features(place, pack_features(tokens.read(message, tokens.VERSION)))
+            batch.set_features(place, pack_features(tokens.read(message, version)))
         dates.append(import_module("tamis_mail.message.dates").read_date(message.headers))
     return dates

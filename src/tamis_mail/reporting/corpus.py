@@ -188,7 +188,7 @@ def read(
 
     digests: list[bytes] = []
     features: list[NDArray[np.uint64]] = []
-    executor = Executor()
+    executor = Executor(lambda: token_version)
     raw_messages, run_jobs = executor.prepare(read_raw(), processes)
     jobs = ((batch, token_version) for batch in batches(raw_messages, _JOB_MESSAGES, _JOB_BYTES))
     for new_digests, new_features in run_jobs("digest_messages", jobs):

@@ -11,8 +11,7 @@ from importlib import import_module
 from itertools import chain, islice
 from threading import RLock
 
-from tamis.compiled import core
-from tamis_mail.tokens import VERSION
+from tamis_mail.tokens import COMPILED_VERSIONS, VERSION
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -118,8 +117,8 @@ class Executor:
         if self._is_closed:
             raise AssertionError("a job was submitted after the pool was closed")
         if self._pool is None:
-            # The core reads tokens of the newest version without the interpreter's lock; Python reads others.
-            if core is not None and self._token_version() == VERSION:
+            # The core reads tokens without the interpreter's lock; Python reads those of other versions.
+            if self._token_version() in COMPILED_VERSIONS:
                 self._pool = import_module("tamis_mail.sieve.threads").Threads(self._size)
             else:
                 self._pool = import_module("tamis_mail.sieve.pool").Pool(self._size)

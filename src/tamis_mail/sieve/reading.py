@@ -1,7 +1,7 @@
 """Read batches of messages that are to be learned, before the transaction that learns them.
 
 The compiled core reads them and keeps their features, without NumPy, which the main thread imports meanwhile.
-Without the core, and for older versions of the tokens, `jobs` reads them and returns the same values.
+Without the core, and for tokens that it does not read, `jobs` reads them and returns the same values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tamis_mail.records import record
 from tamis_mail.schema import MAX_BUNDLE_FEATURES
 from tamis_mail.sieve.open_stores import open_store
 from tamis_mail.store.bundles import choose_low_bytes, divide, write_bundle
-from tamis_mail.tokens import VERSION
+from tamis_mail.tokens import COMPILED_VERSIONS, VERSION
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ def read_messages(
     batch = open_batch(messages)
     digests = batch.digests()
     token_version, known = find_known(path, digests, label)
-    if token_version != VERSION:
+    if token_version not in COMPILED_VERSIONS:
         return _read_by_numpy(path, messages, label, has_headings)
     places = find_new_places(digests, known)
-    dates = read_batch(batch, places)
+    dates = read_batch(batch, places, token_version)
     headings = read_batch_headings(messages, batch) if has_headings else []
     sizes = batch.count_features(places)
     parts = [core.mail.MergedFeatures(batch, places[begin:end]) for begin, end in divide(sizes)]

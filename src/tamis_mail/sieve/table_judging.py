@@ -31,6 +31,8 @@ class TableJudge:
         self._rule: TableRule | None = None
         self._data_version = -1
 
+        self.token_version = store.token_version()  # of the table that is read last
+
     def prepare(self) -> None:
         """Read the table, unless a thread has read it before or is reading it."""
         if self._rule is None and self._lock.acquire(blocking=False):
@@ -40,12 +42,16 @@ class TableJudge:
             finally:
                 self._lock.release()
 
-    def judge(self, batch: MessageBatch) -> list[Judgement]:
-        """Judge the messages of a batch, whose features are read, by one state of the store."""
+    def judge(self, batch: MessageBatch, token_version: int) -> list[Judgement]:
+        """Judge the messages of a batch by one state of the store.
+
+        Their features are those of a version of the tokens; they are read again if the store has another one.
+        """
         store = self._store
         offsets: list[float] | None = None  # the log-odds of each message by the imported word list
         with self._lock, store.snapshot():
             rule = self._read()
+            self.token_version = rule.token_version
             has_people = store.has_people()
             if store.word_list_totals() is not None:
                 offsets = [
@@ -59,6 +65,8 @@ class TableJudge:
                     address for senders in all_senders for address in senders.addresses
                 )
                 store_rule = Rule.of(store)
+        if rule.token_version != token_version:  # another process has upgraded the store meanwhile
+            read_batch(batch, range(len(batch)), rule.token_version)
         judgements = rule.judge(batch, offsets)
         if not has_people:
             return judgements
@@ -86,8 +94,9 @@ def judge_batch(
     """Judge messages; return each with its digest, sender and subject, if they are asked for."""
     judge.prepare()
     batch = open_batch(messages)
-    read_batch(batch, range(len(batch)))
-    judgements = judge.judge(batch)
+    token_version = judge.token_version
+    read_batch(batch, range(len(batch)), token_version)
+    judgements = judge.judge(batch, token_version)
     if not has_identity:
         return [(judgement, None) for judgement in judgements]
     headings = read_batch_headings(messages, batch)

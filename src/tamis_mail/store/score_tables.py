@@ -11,7 +11,7 @@ from tamis.compiled import core
 from tamis_mail.features.hashing import view_bits
 from tamis_mail.store.coefficients import refuse_cut_off
 from tamis_mail.store.runs import all_runs, damage_error, refuse_more_labels, scan_shelves
-from tamis_mail.tokens import VERSION
+from tamis_mail.tokens import COMPILED_VERSIONS
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
@@ -22,12 +22,10 @@ _MAX_COUNTS = 1 << 22  # the entries of all runs times the labels: 1,600,000 in 
 
 
 def can_read_score_table(store: Store) -> bool:
-    """Whether there is a compiled core, and the store has few counts, of the newest version of tokens."""
-    if core is None:
-        return False
+    """Whether the compiled core reads the tokens of the store, and the store has few counts."""
     with store.snapshot():
         entries = sum(run.entries for run in all_runs(store.connection))
-        return store.token_version() == VERSION and entries * len(store.labels()) <= _MAX_COUNTS
+        return store.token_version() in COMPILED_VERSIONS and entries * len(store.labels()) <= _MAX_COUNTS
 
 
 def read_score_table(store: Store) -> ScoreTable:
@@ -35,7 +33,7 @@ def read_score_table(store: Store) -> ScoreTable:
     if core is None:
         raise AssertionError("a table was read without the compiled core")
     labels = len(store.labels())
-    table: ScoreTable = core.mail.ScoreTable(labels, view_bits(VERSION))
+    table: ScoreTable = core.mail.ScoreTable(labels, view_bits(store.token_version()))
     for run in all_runs(store.connection):
         refuse_more_labels(run, labels)
         rows = scan_shelves(store.connection, run).fetchall()

@@ -187,7 +187,7 @@ class Store:
         if fault := find_row_fault("journal", {"version": version}):
             raise self._damage_error(fault)
         if version not in VERSIONS:
-            known = " and ".join(map(str, VERSIONS))
+            known = f"{', '.join(map(str, VERSIONS[:-1]))} and {VERSIONS[-1]}"
             raise StoreError(
                 f"the store {self.name} counts tokens of version {version}, and this tamis knows {known}: "
                 f"use a tamis that knows tokens of version {version}"

@@ -21,6 +21,7 @@ class TableRule:
     def __init__(self, table: ScoreTable, labels: Sequence[Label], rule: Rule, unit: int) -> None:
         """`unit` is the weight of a message that is learned now."""
         self._table, self._rule = table, rule
+        self.token_version = rule.token_version
         self._other_labels = list_other_labels(labels)
         spam, rest = sides(labels, SPAM, self._other_labels, unit, rule.guessed)
         self._compare(spam.columns, spam.messages, rest.columns, rest.messages, rule)

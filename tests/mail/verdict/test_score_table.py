@@ -181,7 +181,7 @@ def test_features_of_a_batch_are_those_of_its_messages() -> None:
     plain, digests = identify(MAIL)
     expected = read_features(plain, 2)
     batch = open_batch(MAIL)
-    dates = read_batch(batch, range(len(MAIL)))
+    dates = read_batch(batch, range(len(MAIL)), version)
     found: list[Numbers] = [np.frombuffer(batch.features(index), "<u8") for index in range(len(MAIL))]
     assert batch.digests() == digests
     assert [batch.canonical(index) for index in range(len(MAIL))] == plain
