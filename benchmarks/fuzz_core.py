@@ -8,7 +8,7 @@ all the same, and a process that ends is noticed.
 
 - Messages: files of the folders, mutated as by `benchmarks.fuzz_mail`, and hostile ones. Each is parsed, its
   tokens are read and hashed. One in `--compare` is also read by a process without the core (TAMIS_CORE=off):
-  tokens and features must be the same to the byte; one in ten of these is read in version 1, too, which old
+  tokens and features must be the same to the byte; one in ten of these is read in all versions, which old
   stores have.
 - Inputs: calls of every kernel (`benchmarks.hostile_kernels`), all compared where they are not broken.
 - `--all-corpora`: each file of the folders once, as it is, compared in the same way.
@@ -44,7 +44,7 @@ Kind = Literal["messages", "inputs", "files"]
 _HELLO: Final = b"Subject: hello\nFrom: ann@a.example\n\nAt noon, as always?\n"
 _LARGEST: Final = 300_000  # bytes of a message that is mutated
 _LARGEST_FILE: Final = 60 << 20  # bytes: a file above is an archive, not a message
-_OLD_VERSION: Final = 10  # one of so many messages that are compared is compared in version 1, too
+_OLD_VERSION: Final = 10  # one of so many messages that are compared is compared in all versions
 _PATIENCE: Final = 120.0  # seconds of silence after which a process is ended
 _PROGRESS: Final = 10.0  # seconds between lines
 _OUTCOMES: Final = ("called", "compared", "refused", "accepted")  # accepted: a broken call that returned
@@ -53,7 +53,7 @@ _DEATHS: Final = 20  # processes that may end before the run is given up
 
 
 class ReadMessage(NamedTuple):
-    """What was read of a message: the five documents of its tokens, and what is read of it as a whole."""
+    """What was read of a message: the documents of its tokens, and what is read of it as a whole."""
 
     documents: tuple[bytes, ...]
     features: bytes  # eight bytes each
@@ -64,7 +64,15 @@ def read_message(raw: bytes, version: int = tokens.VERSION) -> ReadMessage:
     """Read the tokens and the features of a message, by the core if there is one."""
     plain, digests = identify([raw])
     read = tokens.read(parse(plain[0]), version)
-    documents = (read.head, read.headers, read.words, read.marks, read.relations)
+    documents = (
+        read.head,
+        read.headers,
+        read.words,
+        read.marks,
+        read.relations,
+        read.patterns,
+        read.subject,
+    )
     numbers = sorted(features.hash_tokens(read))
     ((packed, date),) = features.read_features(plain, version)
     facts = (*digests, *read_headings([raw], plain)[0], date, packed)
@@ -147,6 +155,12 @@ class Work:
         return f"{self.kind[:-1]} {number} of seed {self.seed}"
 
 
+def choose_versions(number: int) -> tuple[int, ...]:
+    """Return the versions of the tokens in which a message is compared: always the newest, some in old ones."""
+    newest = tokens.VERSION
+    return (newest,) if number % _OLD_VERSION else tokens.VERSIONS
+
+
 def find_faults(work: Work) -> Callable[[int], tuple[str, list[str]]]:
     """Return a function that does one piece of the work, and returns how it ended and its faults."""
     if work.kind == "inputs":
@@ -155,7 +169,7 @@ def find_faults(work: Work) -> Callable[[int], tuple[str, list[str]]]:
     if work.kind == "files":
 
         def judge_file(number: int) -> tuple[str, list[str]]:
-            versions = (2,) if number % _OLD_VERSION else (1, 2)
+            versions = choose_versions(number)
             return _judge_message(work.paths[number].read_bytes(), reference, versions)
 
         return judge_file
@@ -165,9 +179,7 @@ def find_faults(work: Work) -> Callable[[int], tuple[str, list[str]]]:
         raw, names = fuzzer.message(number)
         # Neighbouring numbers go to different processes: all must compare some.
         chosen = number // 7919 + number
-        versions = (
-            () if chosen % work.compare else (1, 2) if chosen % (work.compare * _OLD_VERSION) == 0 else (2,)
-        )
+        versions = () if chosen % work.compare else choose_versions(chosen // work.compare)
         outcome, faults = _judge_message(raw, reference, versions)
         return outcome, [f"({names}) {fault}" for fault in faults]
 
@@ -189,7 +201,7 @@ def _judge_message(raw: bytes, reference: Reference, versions: tuple[int, ...]) 
     for version in versions:
         ours = newest if version == tokens.VERSION else read_message(raw, version)
         theirs = reference.read_message(raw, version)
-        names = ("head", "headers", "words", "marks", "relations")
+        names = ("head", "headers", "words", "marks", "relations", "patterns", "subject")
         faults += [
             f"{name} of version {version} differ: {_first_difference(own, other)}"
             for name, own, other in zip(names, ours.documents, theirs.documents, strict=True)

@@ -1,7 +1,7 @@
 """See core/mail.cpp."""
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def find_networks(address: str, /) -> list[str]: ...
 def read_page(
     text: str, tags: int, as_code_points: bool = False
 ) -> tuple[str, str, tuple[str, ...], tuple[str, ...], tuple[str, ...], str]: ...
-def read_body(message: object, /) -> tuple[bytes, str, list[str], list[str], int]: ...
+def read_body(message: object, version: int, /) -> tuple[bytes, str, list[str], list[str], int]: ...
 def decode_entities(text: str, /) -> tuple[str, bool]: ...
 def find_effect(
     attributes: str, /
@@ -57,11 +57,21 @@ def read_relations(
 ) -> bytes: ...
 def find_domain(host: str, /) -> str: ...
 def hash_tokens(
-    head: bytes, headers: bytes, words: bytes, marks: bytes, relations: bytes, version: int, /
+    head: bytes,
+    headers: bytes,
+    words: bytes,
+    marks: bytes,
+    relations: bytes,
+    patterns: bytes,
+    subject: bytes,
+    version: int,
+    /,
 ) -> bytes: ...
 
 # Whole messages.
-def read_tokens(message: Any, /) -> tuple[bytes, bytes, bytes, bytes, bytes]: ...
+def read_tokens(
+    message: Any, version: int, /
+) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes]: ...
 def split_mbox(
     buffer: bytes, begin: int, largest: int, is_at_end: bool, /
 ) -> list[tuple[int, int, bool, int]]: ...
@@ -82,8 +92,12 @@ class CanonicalForm:
 
 class MessageReader:
     def __init__(self, aliases: Mapping[str, str], codecs: Set[str], /) -> None: ...
-    def read_features(self, messages: list[bytes], /) -> list[tuple[bytes, int | None] | None]: ...
-    def read_batch(self, batch: MessageBatch, places: list[int], /) -> list[int | bool | None]: ...
+    def read_features(
+        self, messages: list[bytes], version: int, /
+    ) -> list[tuple[bytes, int | None] | None]: ...
+    def read_batch(
+        self, batch: MessageBatch, places: list[int], version: int, /
+    ) -> list[int | Literal[True] | None]: ...
     def read_batch_headings(
         self, messages: list[bytes], batch: MessageBatch, form: CanonicalForm, /
     ) -> list[tuple[str, str] | None]: ...

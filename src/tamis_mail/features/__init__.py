@@ -73,11 +73,18 @@ def read_keys(canonical_bytes: bytes, version: int) -> list[int]:
 
 def pack_features(tokens: Tokens) -> bytes:
     """Compute the features of a message, in ascending order, eight little-endian bytes each."""
-    if core is None or tokens.version > max(COMPILED_VERSIONS):
+    if core is None:
         numbers = sorted(hashing.hash_tokens(tokens))
         return pack(f"<{len(numbers)}Q", *numbers)
     packed: bytes = core.mail.hash_tokens(
-        tokens.head, tokens.headers, tokens.words, tokens.marks, tokens.relations, tokens.version
+        tokens.head,
+        tokens.headers,
+        tokens.words,
+        tokens.marks,
+        tokens.relations,
+        tokens.patterns,
+        tokens.subject,
+        tokens.version,
     )
     return packed
 
@@ -93,14 +100,13 @@ def read_features(messages: Sequence[bytes], version: int) -> list[tuple[bytes, 
     by_core = (
         [None] * len(messages)
         if MESSAGE_READER is None or version not in COMPILED_VERSIONS
-        else MESSAGE_READER.read_features(list(messages))
+        else MESSAGE_READER.read_features(list(messages), version)
     )
     features = []
     for raw, result in zip(messages, by_core, strict=True):
-        # For a message that Python must read, the core returns None; if only its date, the date is False.
-        if result is None or result[1] is False:
+        if result is None:  # a message that Python must read
             message = import_module("tamis_mail.message.tree").parse(raw)
-            packed = pack_features(tokens.read(message, version)) if result is None else result[0]
+            packed = pack_features(tokens.read(message, version))
             date = import_module("tamis_mail.message.dates").read_date(message.headers)
             features.append((packed, date))
         else:

@@ -36,14 +36,12 @@ def read_batch(batch: MessageBatch, places: Sequence[int], version: int) -> list
     if MESSAGE_READER is None or version not in tokens.COMPILED_VERSIONS:
         raise AssertionError(f"a batch was read without a compiled reader of tokens of version {version}")
     dates: list[int | None] = []
-    for place, date in zip(places, MESSAGE_READER.read_batch(batch, list(places)), strict=True):
-        if not isinstance(date, bool):
+    for place, date in zip(places, MESSAGE_READER.read_batch(batch, list(places), version), strict=True):
+        if date is not True:
             dates.append(date)
             continue
-        # In place of a date, the core returns True for a message that Python must read, and False for one of
-        # which it must read only the date.
+        # In place of a date, the core returns True for a message that Python must read.
         message = import_module("tamis_mail.message.tree").parse(batch.canonical(place))
-        if date:
-            batch.set_features(place, pack_features(tokens.read(message, version)))
+        batch.set_features(place, pack_features(tokens.read(message, version)))
         dates.append(import_module("tamis_mail.message.dates").read_date(message.headers))
     return dates

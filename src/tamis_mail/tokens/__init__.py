@@ -35,7 +35,7 @@ __all__ = ["COMPILED_VERSIONS", "VERSION", "VERSIONS", "Tokens", "read"]
 
 VERSIONS = (1, 2, 3)
 VERSION = VERSIONS[-1]  # the version that new stores use
-COMPILED_VERSIONS = () if core is None else (2,)  # those that the compiled core reads
+COMPILED_VERSIONS = () if core is None else (2, 3)  # those that the compiled core reads
 
 
 @record(frozen=True, slots=True)
@@ -68,5 +68,4 @@ def read(message: Message, version: int = VERSION) -> Tokens:
         # Imported only if needed: its regular expressions take long to compile.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
-    head, headers, words, marks, relations = core.mail.read_tokens(message)
-    return Tokens(head, headers, words, marks, relations, version=version)
+    return Tokens(*core.mail.read_tokens(message, version), version)
