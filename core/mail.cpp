@@ -132,9 +132,9 @@ nb::tuple read_tokens_for_python(nb::handle parsed, int version) {
   if (version > 2) {
     const SelectedFields fields = select_fields(message.fields.all());
     WordSearch search;
-    const Agreements agreements(fields, search);
+    Agreements agreements(fields, search);
     search.see_all(body.words);
-    agreements.append_tokens(search, relations);
+    relations += agreements.take_tokens(search);
     patterns = read_patterns(fields);
     subject = agreements.subject();
   }

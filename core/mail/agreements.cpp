@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <list>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -21,23 +23,65 @@ constexpr std::size_t kNameWords = 3;  // Words of From that are looked for in t
 constexpr std::size_t kDate = 300;     // Characters of a date that are read.
 
 constexpr std::array<std::string_view, 2> kHopNames{" oldest-hop", " second-hop"};
-struct Remark {
-  std::string_view name, sign;
-};
-constexpr std::array<Remark, 3> kRemarks{{{"forged", "forged"}, {"unknown", "unknown"}, {"recipient", "for <"}}};
+constexpr std::string_view kFrom = "from ", kFor = "for ", kForged = "forged", kUnknown = "unknown";
+
+// Properties of the characters of words in a Received field. Some letters show quickly which words are no remarks.
+constexpr unsigned kOfWord = 1, kPoint = 2, kUnderscore = 4, kLetterF = 8, kLetterG = 16, kLetterK = 32, kLetterW = 64;
+constexpr std::array<std::uint8_t, 128> kProperties = [] {
+  std::array<std::uint8_t, 128> properties{};
+  for (std::size_t code = 0; code < properties.size(); ++code) {
+    const char c = static_cast<char>(code);
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), is_number = c >= '0' && c <= '9';
+    if (!is_letter && !is_number && c != '.' && c != '-' && c != '_') continue;
+    properties[code] = static_cast<std::uint8_t>(kOfWord | (c == '.' ? kPoint : 0) | (c == '_' ? kUnderscore : 0) |
+                                                 (c == 'f' ? kLetterF : 0) | (c == 'g' ? kLetterG : 0) |
+                                                 (c == 'k' ? kLetterK : 0) | (c == 'w' ? kLetterW : 0));
+  }
+  return properties;
+}();
+
+unsigned find_properties(char c) { return kProperties[static_cast<unsigned char>(c) % kProperties.size()]; }
+unsigned find_properties(char32_t c) { return c < kProperties.size() ? kProperties[c] : is_word(c) ? kOfWord : 0; }
 
 std::string_view say(bool is_true) { return is_true ? "yes" : "no"; }
 
-// The text of a field in one form; nothing if there is no field.
+// Texts of fields in lower case.
 template <class Char>
-String<Char> lower_field(const Field* field) {
-  if (field == nullptr) return {};
-  if constexpr (sizeof(Char) == 1) {
-    return lower(first(field->ascii, kSelectedValue));
-  } else {
-    return field->is_ascii ? widen(lower(first(field->ascii, kSelectedValue))) : lower(first(field->text, kSelectedValue));
+class LowerCase {
+ public:
+  // Returns the text of a field; nothing if there is no field.
+  View<Char> add(const Field* field) {
+    if (field == nullptr) return {};
+    const std::string_view ascii = first(field->ascii, kSelectedValue);
+    return texts_.emplace_back(field->is_ascii ? widen(lower(ascii)) : lower(first(field->text, kSelectedValue)));
   }
-}
+
+ private:
+  std::list<Text> texts_;
+};
+
+// The same of ASCII, in memory that a thread uses again.
+template <>
+class LowerCase<char> {
+ public:
+  LowerCase() { bytes_.resize(kFields * kSelectedValue); }
+  std::string_view add(const Field* field) {
+    if (field == nullptr) return {};
+    const std::string_view ascii = first(field->ascii, kSelectedValue);
+    char* const lowered = bytes_.data() + size_;
+    for (std::size_t i = 0; i < ascii.size(); ++i) {
+      lowered[i] = static_cast<char>(ascii[i] + (ascii[i] >= 'A' && ascii[i] <= 'Z' ? 32 : 0));
+    }
+    size_ += ascii.size();
+    return {lowered, ascii.size()};
+  }
+
+ private:
+  static constexpr std::size_t kFields = 8;
+  static thread_local std::string bytes_;
+  std::size_t size_ = 0;
+};
+thread_local std::string LowerCase<char>::bytes_;
 
 // Whether the body may have a word with this character, and as it is: those of ASCII have only letters, digits and two signs.
 bool is_of_body(char32_t c) { return c >= 128 || is_lower_alnum(c) || c == U'$' || c == U'!'; }
@@ -88,33 +132,117 @@ void for_each_host(View<Char> text, Use use) {
 template <class Char>
 class FieldReader {
  public:
-  FieldReader(const SelectedFields& fields, WordSearch& search, std::string& tokens)
-      : search_(search), tokens_(tokens), hop_count_(fields.hop_count) {
-    for (std::size_t index = 0; index < hop_count_; ++index) {
-      hop_texts_[index] = lower_field<Char>(fields.hops[index]);
-      hops_[index] = before_first(View<Char>(hop_texts_[index]), Char{';'});
+  FieldReader(const SelectedFields& fields, WordSearch& search, std::string& tokens) : search_(search), tokens_(tokens) {
+    LowerCase<Char> lowered;
+    const View<Char> from = lowered.add(fields.from), to = lowered.add(fields.to), cc = lowered.add(fields.cc);
+    domains_[kOwn] = kNoDomain;
+    if (const auto senders = find_addresses(from); !senders.empty()) {
+      domains_[kOwn] = find_lowered_domain(after_last(cut(from, senders.back().first, senders.back().second), Char{'@'}));
     }
-    for (std::size_t age = 0; age < std::min(kHopNames.size(), hop_count_); ++age) {
-      describe_hop(kHopNames[age], hops_[hop_count_ - 1 - age]);
+    domains_[kOfMessageId] = find_own_domain(lowered.add(fields.message_id));
+    domains_[kOfReturnPath] = find_own_domain(lowered.add(fields.return_path));
+    find_recipients(to, cc);
+    for (std::size_t age = 0; age < fields.hop_count; ++age) {
+      read_hop(before_first(lowered.add(fields.hops[fields.hop_count - 1 - age]), Char{';'}));
+      if (age < kHopNames.size()) describe_hop(kHopNames[age]);
     }
-    const String<Char> from = lower_field<Char>(fields.from), to = lower_field<Char>(fields.to), cc = lower_field<Char>(fields.cc);
-    const String<Char> no_domain = from_ascii<Char>("none");
-    View<Char> own = no_domain;
-    if (const auto senders = find_addresses(View<Char>(from)); !senders.empty()) {
-      own = find_lowered_domain(after_last(cut(View<Char>(from), senders.back().first, senders.back().second), Char{'@'}));
-    }
-    describe_route(own, lower_field<Char>(fields.message_id), lower_field<Char>(fields.return_path), no_domain);
-    describe_recipients(to, cc);
-    for_each_piece(View<Char>(to), kNowhere, [this](View<Char> word) { search_word(search_, kWordOfTo, word); });
-    search_word(search_, kLabelOfSender, before_first(own, Char{'.'}));
-    for_each_piece(View<Char>(from), kNameWords,
-                   [this](View<Char> word) { search_word(search_, kWordOfFrom, strip(word, ",")); });
+    describe_route();
+    for_each_piece(to, kNowhere, [this](View<Char> word) { search_word(search_, kWordOfTo, word); });
+    search_word(search_, kLabelOfSender, before_first(domains_[kOwn], Char{'.'}));
+    for_each_piece(from, kNameWords, [this](View<Char> word) { search_word(search_, kWordOfFrom, strip(word, ",")); });
   }
 
  private:
+  static constexpr Char kNone[] = {'n', 'o', 'n', 'e'};
+  static constexpr View<Char> kNoDomain{kNone, 4};
+  enum Domain : std::size_t { kOwn, kOfMessageId, kOfReturnPath, kDomains };
+
+  // What a hop says.
+  struct Hop {
+    View<Char> claim, name;
+    bool has_forged = false, has_unknown = false, has_recipient = false;
+  };
+
+  static View<Char> find_own_domain(View<Char> value) {
+    const View<Char> host = strip(after_last(value, Char{'@'}), " <>");
+    return find_lowered_domain(host.empty() ? kNoDomain : host);
+  }
+
+  // The distinct addresses in To and Cc, in order.
+  void find_recipients(View<Char> to, View<Char> cc) {
+    for (const View<Char> value : {to, cc}) {
+      for (const auto& [start, end] : find_addresses(value)) recipients_.push_back(cut(value, start, end));
+    }
+    std::sort(recipients_.begin(), recipients_.end());
+    recipients_.erase(std::unique(recipients_.begin(), recipients_.end()), recipients_.end());
+    for (const View<Char> address : recipients_) search_word(search_, kLocalPart, before_first(address, Char{'@'}));
+  }
+
+  // Reads a hop without its date: the runs of `[\w.\-]`, and the recipients.
+  void read_hop(View<Char> hop) {
+    hop_ = {};
+    // The claimed name: `from \[?+([\w.\-]++)` at the beginning.
+    const std::size_t claim = !is_at(hop, 0, kFrom) ? kNowhere : kFrom.size() + is_at(hop, kFrom.size(), "[");
+    std::size_t recipients = 0;  // Where the next one may begin.
+    for (std::size_t place = 0; place < hop.size(); ++place) {
+      const std::size_t start = place;
+      unsigned all = 0, twice = 0, before = 0;  // Properties of the run, and those that two neighbours have.
+      for (; place < hop.size(); ++place) {
+        const unsigned now = find_properties(hop[place]);
+        if (now == 0) break;
+        all |= now;
+        twice |= now & before;
+        before = now;
+      }
+      if (place > start) {
+        const View<Char> run = hop.substr(start, place - start);
+        if (start == claim) hop_.claim = run;
+        // The known name: the first `\(([\w.\-]++) ?+\[`.
+        if (start > 0 && hop[start - 1] == Char{'('} && hop_.name.empty() && is_at(hop, place + is_at(hop, place, " "), "[")) {
+          hop_.name = run;
+        }
+        constexpr unsigned kOfForged = kLetterF | kLetterG, kOfUnknown = kLetterK | kLetterW;
+        if ((all & kOfForged) == kOfForged) hop_.has_forged |= find_ascii(run, kForged) != kNowhere;
+        if ((all & kOfUnknown) == kOfUnknown) hop_.has_unknown |= find_ascii(run, kUnknown) != kNowhere;
+        if ((all & kPoint) != 0) read_hosts(run, (all & kUnderscore) == 0 && (twice & kPoint) == 0);
+      }
+      if (place == hop.size()) return;
+      if (hop[place] != Char{'<'} || place < kFor.size() || !is_at(hop, place - kFor.size(), kFor)) continue;
+      hop_.has_recipient = true;
+      if (recipients == kNowhere || place - kFor.size() < recipients) continue;
+      recipients = hop.find(Char{'>'}, place + 1);
+      if (recipients == kNowhere || recipients == place + 1) continue;
+      is_known_ = true;
+      const View<Char> recipient = cut(hop, place + 1, recipients);
+      is_addressed_ = is_addressed_ || std::binary_search(recipients_.begin(), recipients_.end(), recipient);
+    }
+  }
+
+  // Looks for the domains among the hosts in a run of a hop. If it is simple, it has labels of a host with one point after each,
+  // but for a point at its beginning or its end.
+  void read_hosts(View<Char> run, bool is_simple) {
+    const auto read_host = [this](View<Char> host) {
+      for (std::size_t i = 0; i < kDomains; ++i) {  // The domain of a host is the end of its name.
+        const View<Char> domain = domains_[i];
+        if (is_in_route_[i] || host.size() < domain.size() ||
+            !std::equal(domain.rbegin(), domain.rend(), host.rbegin())) {
+          continue;
+        }
+        is_in_route_[i] = find_lowered_domain(host) == domain;
+      }
+    };
+    if (!is_simple || sizeof(Char) > 1) return for_each_host(run, read_host);
+    if (run.front() == Char{'.'}) run.remove_prefix(1);
+    if (!run.empty() && run.back() == Char{'.'}) run.remove_suffix(1);
+    const bool may_matter = std::any_of(domains_.begin(), domains_.end(), [run](View<Char> domain) {
+      return domain.empty() || (!run.empty() && run.back() == domain.back());
+    });
+    if (may_matter && run.find(Char{'.'}) != kNowhere) read_host(run);
+  }
+
   // Adds tokens of a hop: whether the claimed name has the domain of the known one, and what else the server says.
-  void describe_hop(std::string_view name, View<Char> hop) {
-    const View<Char> claim = find_lowered_domain(find_claim(hop)), named = find_lowered_domain(find_name(hop));
+  void describe_hop(std::string_view name) {
+    const View<Char> claim = find_lowered_domain(hop_.claim), known = find_lowered_domain(hop_.name);
     tokens_.append(name).push_back(':');
     if (claim.empty()) {
       tokens_.append("no-claim");
@@ -123,95 +251,41 @@ class FieldReader {
       bool is_number = claim.find_first_not_of(Char{'.'}) != kNowhere;
       for (const Char c : claim) is_number = is_number && (c == Char{'.'} || is_decimal(c));
       tokens_.append(has_point ? (is_number ? "address=" : "domain=") : (is_number ? "number=" : "word="));
-      tokens_.append(named.empty() ? "unnamed" : claim == named ? "same" : "other");
+      tokens_.append(known.empty() ? "unnamed" : claim == known ? "same" : "other");
     }
     tokens_.append(name).append("-says:");
     const std::size_t size = tokens_.size();
-    for (const Remark& remark : kRemarks) {
-      if (find_ascii(hop, remark.sign) == kNowhere) continue;
+    const auto add_remark = [this, size](bool is_there, std::string_view remark) {
+      if (!is_there) return;
       if (tokens_.size() > size) tokens_.push_back('+');
-      tokens_.append(remark.name);
-    }
-    if (tokens_.size() == size) tokens_.append("nothing");
-  }
-
-  // `from \[?+([\w.\-]++)` at the beginning.
-  static View<Char> find_claim(View<Char> hop) {
-    constexpr std::string_view beginning = "from ";
-    if (!is_at(hop, 0, beginning)) return {};
-    const std::size_t start = beginning.size() + is_at(hop, beginning.size(), "[");
-    return cut(hop, start, start + count_members(hop, start, is_domain_character, kNowhere));
-  }
-
-  // The first `\(([\w.\-]++) ?+\[`.
-  static View<Char> find_name(View<Char> hop) {
-    for (std::size_t place = hop.find(Char{'('}); place != kNowhere; place = hop.find(Char{'('}, place)) {
-      const std::size_t start = ++place;
-      place += count_members(hop, start, is_domain_character, kNowhere);
-      if (place > start && is_at(hop, place + is_at(hop, place, " "), "[")) return hop.substr(start, place - start);
-    }
-    return {};
-  }
-
-  // Adds tokens that compare the hosts of all hops with the domains of From, Message-ID and Return-Path.
-  void describe_route(View<Char> own, const String<Char>& message_id, const String<Char>& return_path, View<Char> no_domain) {
-    const auto find_own_domain = [no_domain](View<Char> value) {
-      const View<Char> host = strip(after_last(value, Char{'@'}), " <>");
-      return find_lowered_domain(host.empty() ? no_domain : host);
+      tokens_.append(remark);
     };
-    const std::array<View<Char>, 3> domains{own, find_own_domain(message_id), find_own_domain(return_path)};
-    std::array<bool, 3> is_in_route{};
-    for (std::size_t index = 0; index < hop_count_; ++index) {
-      for_each_host(hops_[index], [&](View<Char> host) {
-        for (std::size_t i = 0; i < domains.size(); ++i) {  // The domain of a host is the end of its name.
-          if (is_in_route[i] || host.size() < domains[i].size() ||
-              host.compare(host.size() - domains[i].size(), domains[i].size(), domains[i]) != 0) {
-            continue;
-          }
-          is_in_route[i] = find_lowered_domain(host) == domains[i];
-        }
-      });
-    }
-    tokens_.append(is_in_route[0] ? " route:has-sender" : " route:lacks-sender");
-    constexpr std::array<std::string_view, 3> names{"", " message-id-domain:", " return-path-domain:"};
-    for (std::size_t i = 1; i < domains.size(); ++i) {
-      tokens_.append(names[i]).append(is_in_route[i] ? "in-route," : "not-in-route,");
-      tokens_.append(domains[i] == own ? "own" : "other");
-    }
+    add_remark(hop_.has_forged, "forged");
+    add_remark(hop_.has_unknown, "unknown");
+    add_remark(hop_.has_recipient, "recipient");
+    add_remark(tokens_.size() == size, "nothing");
   }
 
-  // Adds the token that compares To and Cc with the recipients that the hops name.
-  void describe_recipients(View<Char> to, View<Char> cc) {
-    std::vector<View<Char>> recipients;
-    for (const View<Char> value : {to, cc}) {
-      for (const auto& [start, end] : find_addresses(value)) recipients.push_back(cut(value, start, end));
-    }
-    std::sort(recipients.begin(), recipients.end());
-    recipients.erase(std::unique(recipients.begin(), recipients.end()), recipients.end());
-    bool is_known = false, is_addressed = false;
-    for (std::size_t index = 0; index < hop_count_; ++index) {
-      const View<Char> hop = hops_[index];
-      std::size_t end = 0;
-      for (std::size_t start = 0; (start = find_ascii(hop, "for <", end)) != kNowhere;) {
-        start += 5;
-        end = hop.find(Char{'>'}, start);
-        if (end == kNowhere) break;
-        if (end == start) continue;
-        is_known = true;
-        is_addressed =
-            is_addressed || std::binary_search(recipients.begin(), recipients.end(), hop.substr(start, end - start));
-      }
-    }
-    tokens_.append(" hop-recipient:").append(!is_known ? "unknown," : is_addressed ? "addressed," : "not-addressed,");
-    tokens_.append(describe_size(recipients.size()));
-    for (const View<Char> address : recipients) search_word(search_, kLocalPart, before_first(address, Char{'@'}));
+  // Adds tokens that compare all hops with From, Message-ID, Return-Path, To and Cc.
+  void describe_route() {
+    tokens_.append(is_in_route_[kOwn] ? " route:has-sender" : " route:lacks-sender");
+    const auto describe_domain = [this](std::string_view name, Domain domain) {
+      tokens_.append(name).append(is_in_route_[domain] ? "in-route," : "not-in-route,");
+      tokens_.append(domains_[domain] == domains_[kOwn] ? "own" : "other");
+    };
+    describe_domain(" message-id-domain:", kOfMessageId);
+    describe_domain(" return-path-domain:", kOfReturnPath);
+    tokens_.append(" hop-recipient:").append(!is_known_ ? "unknown," : is_addressed_ ? "addressed," : "not-addressed,");
+    tokens_.append(describe_size(recipients_.size()));
   }
 
   WordSearch& search_;
   std::string& tokens_;
-  std::size_t hop_count_;
-  std::array<String<Char>, 3> hop_texts_;
-  std::array<View<Char>, 3> hops_;  // Without their dates.
+  std::array<View<Char>, kDomains> domains_;
+  std::array<bool, kDomains> is_in_route_{};
+  std::vector<View<Char>> recipients_;
+  bool is_known_ = false, is_addressed_ = false;  // Whether a hop names a recipient, and one of those of To and Cc.
+  Hop hop_;
 };
 
 std::optional<SentTime> read_time(const Field* field) {
@@ -230,38 +304,41 @@ std::optional<SentTime> read_hop_time(const Field& hop) {
 }
 
 // The time from Date to the oldest hop with a date, and the time of day in Date.
-std::string describe_delay(const SelectedFields& fields) {
+void describe_delay(const SelectedFields& fields, std::string& tokens) {
   const std::optional<SentTime> sent = read_time(fields.date);
   std::optional<SentTime> arrived;
   for (std::size_t index = fields.hop_count; index > 0 && !arrived; --index) arrived = read_hop_time(*fields.hops[index - 1]);
-  if (!sent || !arrived) return std::string(" delay:no-").append(sent ? "hop-date" : arrived ? "date" : "dates");
+  if (!sent || !arrived) {
+    tokens.append(" delay:no-").append(sent ? "hop-date" : arrived ? "date" : "dates");
+    return;
+  }
   const std::int64_t late = arrived->seconds - sent->seconds, hour = sent->hour / 4 * 4;
-  std::string tokens = late < 0 ? " delay:-" : " delay:";
+  tokens.append(late < 0 ? " delay:-" : " delay:");
   tokens.append(describe_size(static_cast<std::size_t>(late < 0 ? -late : late) / 60)).append("min sent-hour:");
   tokens.append(std::to_string(hour)).append("-").append(std::to_string(hour + 3));
-  return tokens.append(" sent-seconds:").append(sent->second != 0 ? "other" : "zero");
+  tokens.append(" sent-seconds:").append(sent->second != 0 ? "other" : "zero");
 }
 
 }  // namespace
 
-Agreements::Agreements(const SelectedFields& fields, WordSearch& search) : delay_(describe_delay(fields)) {
+Agreements::Agreements(const SelectedFields& fields, WordSearch& search) : fields_(fields) {
   const auto is_ascii_field = [](const Field* field) { return field == nullptr || field->is_ascii; };
   const bool is_all_ascii = is_ascii_field(fields.from) && is_ascii_field(fields.to) && is_ascii_field(fields.cc) &&
                             is_ascii_field(fields.message_id) && is_ascii_field(fields.return_path) &&
                             std::all_of(fields.hops.begin(), fields.hops.end(), is_ascii_field);
-  of_fields_.reserve(400);
+  tokens_.reserve(500);
   if (is_all_ascii) {
-    FieldReader<char>(fields, search, of_fields_);
+    FieldReader<char>(fields, search, tokens_);
   } else {
-    FieldReader<char32_t>(fields, search, of_fields_);
+    FieldReader<char32_t>(fields, search, tokens_);
   }
-  read_subject(fields.subject, search);
+  read_subject(search);
 }
 
-void Agreements::read_subject(const Field* field, WordSearch& search) {
+void Agreements::read_subject(WordSearch& search) {
   subject_ = "^";
-  if (field != nullptr) {
-    const std::string separated = field->visit([](auto value) {
+  if (fields_.subject != nullptr) {
+    const std::string separated = fields_.subject->visit([](auto value) {
       const auto folded = fold(first(value, kSubject));
       return separate_words(decltype(value)(folded));
     });
@@ -274,18 +351,20 @@ void Agreements::read_subject(const Field* field, WordSearch& search) {
   subject_.append(" $");
 }
 
-void Agreements::append_tokens(const WordSearch& search, std::string& document) const {
+std::string Agreements::take_tokens(const WordSearch& search) {
   const bool has_local = search.count_found(kLocalPart) > 0, has_word = search.count_found(kWordOfTo) > 0;
-  document.append(of_fields_).append(" recipient-in-text:");
-  document.append(has_local ? (has_word ? "local-part+word" : "local-part") : (has_word ? "word" : "no"));
-  document.append(" sender-in-text:").append(say(search.count_found(kLabelOfSender) > 0));
-  document.append(" from-in-text:").append(say(search.count_found(kWordOfFrom) > 0));
+  tokens_.append(" recipient-in-text:");
+  tokens_.append(has_local ? (has_word ? "local-part+word" : "local-part") : (has_word ? "word" : "no"));
+  tokens_.append(" sender-in-text:").append(say(search.count_found(kLabelOfSender) > 0));
+  tokens_.append(" from-in-text:").append(say(search.count_found(kWordOfFrom) > 0));
   // As `round`: a half becomes the even number beside it.
   const std::size_t found = 4 * search.count_found(kWordOfSubject), words = std::max<std::size_t>(subject_words_, 1);
   std::size_t quarters = found / words;
   const std::size_t rest = 2 * (found % words);
   if (rest > words || (rest == words && quarters % 2 == 1)) ++quarters;
-  document.append(" subject-in-text:").append(std::to_string(quarters)).append("/4").append(delay_);
+  tokens_.append(" subject-in-text:").append(std::to_string(quarters)).append("/4");
+  describe_delay(fields_, tokens_);
+  return std::move(tokens_);
 }
 
 }  // namespace tamis::mail

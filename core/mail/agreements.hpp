@@ -11,17 +11,18 @@ namespace tamis::mail {
 
 class Agreements {
  public:
-  // Reads the fields. The words of the body must be told to `search` before the tokens are written.
+  // Reads the fields, which must outlive this object. The words of the body must be told to `search` before the tokens are taken.
   Agreements(const SelectedFields& fields, WordSearch& search);
-  // Appends the tokens, in order, each with a space before it.
-  void append_tokens(const WordSearch& search, std::string& document) const;
+  // Returns the tokens, in order, with a space before each.
+  std::string take_tokens(const WordSearch& search);
   // The words of the subject with its beginning and its end, separated by spaces.
   const std::string& subject() const { return subject_; }
 
  private:
-  void read_subject(const Field* field, WordSearch& search);
+  void read_subject(WordSearch& search);
 
-  std::string of_fields_, delay_, subject_;
+  const SelectedFields& fields_;
+  std::string tokens_, subject_;
   std::size_t subject_words_ = 0;
 };
 

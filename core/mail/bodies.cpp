@@ -57,7 +57,11 @@ class Marks {
     while (size > 0) marks_.push_back(static_cast<char32_t>(digits[--size]));
   }
   void append(std::string_view ascii) {
-    for (const char c : ascii) marks_.push_back(static_cast<char32_t>(c == ' ' ? '_' : c == '\0' ? ' ' : c));
+    const std::size_t size = marks_.size();
+    marks_.resize(size + ascii.size());
+    std::transform(ascii.begin(), ascii.end(), marks_.begin() + static_cast<std::ptrdiff_t>(size), [](char c) {
+      return static_cast<char32_t>(c == ' ' ? '_' : c == '\0' ? ' ' : c);
+    });
   }
   // A word in UTF-8, without spaces.
   void append(const std::string& word) {
@@ -250,31 +254,34 @@ TextView view_text(const Text& text) { return text; }
 std::string_view view_text(const std::string& ascii) { return ascii; }
 
 // The patterns of the numbers of a part, without those that are repeated.
+template <class Char>
 class NumberPatterns {
  public:
-  // Returns the pattern of a number: its first characters, in which 9 stands for each digit; nothing if it is repeated. A pattern
-  // is valid until the next one is added.
-  template <class Char>
-  TextView add(View<Char> number) {
-    std::uint64_t hash = 0;
-    pattern_.clear();
-    for (const Char c : first(number, kLongestToken)) {
-      pattern_.push_back(is_digit(c) ? U'9' : static_cast<char32_t>(c));
-      hash = (hash ^ pattern_.back()) * 0x9e3779b97f4a7c15u;
+  // Returns the pattern of a number: its first characters, in which 9 stands for each digit; nothing if it is repeated.
+  View<Char> add(View<Char> number) {
+    number = first(number, kLongestToken);
+    Char* const pattern = known_.data() + count_ * kLongestToken;
+    std::uint32_t hash = 0;
+    for (std::size_t i = 0; i < number.size(); ++i) {
+      pattern[i] = is_digit(number[i]) ? Char{'9'} : number[i];
+      hash = (hash ^ static_cast<std::uint32_t>(pattern[i])) * 0x9e3779b1u;
     }
-    std::size_t slot = hash >> 57;
+    const View<Char> added(pattern, number.size());
+    std::size_t slot = hash >> 25;
     for (; slots_[slot] != 0; slot = (slot + 1) % slots_.size()) {
-      if (known_[slots_[slot] - 1u] == pattern_) return {};
+      const std::size_t place = slots_[slot] - 1u;
+      if (added == View<Char>(known_.data() + place * kLongestToken, sizes_[place])) return {};
     }
-    known_.push_back(pattern_);
-    slots_[slot] = static_cast<std::uint8_t>(known_.size());
-    return pattern_;
+    sizes_[count_] = static_cast<std::uint8_t>(number.size());
+    slots_[slot] = static_cast<std::uint8_t>(++count_);
+    return added;
   }
 
  private:
-  Text pattern_;
-  std::vector<Text> known_;
+  std::array<Char, kNumbers * kLongestToken> known_;
+  std::array<std::uint8_t, kNumbers> sizes_;
   std::array<std::uint8_t, 128> slots_{};  // The place of a known pattern and one, or 0, by a hash; more than twice kNumbers.
+  std::size_t count_ = 0;
 };
 
 Page read_part_as_page(const Part& part) {
@@ -395,13 +402,13 @@ void BodyReader::read_declared_numbers(const Part& part) {
 
 template <class Char>
 void BodyReader::read_numbers(View<Char> text) {
-  NumberPatterns patterns;
+  NumberPatterns<Char> patterns;
   std::size_t place = 0;
   for (std::size_t count = 0; count < kNumbers; ++count) {
     const NumberPlace number = find_number(text, place);
     if (number.start == number.end) return;
     place = number.end;
-    if (const TextView pattern = patterns.add(cut(text, number.start, number.end)); !pattern.empty()) {
+    if (const View<Char> pattern = patterns.add(cut(text, number.start, number.end)); !pattern.empty()) {
       marks_.add(std::string_view("number:"), pattern);
     }
   }

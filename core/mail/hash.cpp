@@ -214,22 +214,6 @@ std::vector<std::uint64_t> sort_distinct(const std::vector<std::uint64_t>& numbe
   return {all, all + count};
 }
 
-// Memory that a thread uses again for its next message; after a large message it is freed.
-struct Memory {
-  std::vector<std::uint64_t> features, sorted;
-  std::vector<std::uint32_t> places;
-
-  void shrink() {
-    constexpr std::size_t kMost = std::size_t{1} << 17;  // Features; most messages have a thousand.
-    if (features.capacity() > kMost) *this = Memory();
-  }
-};
-
-Memory& own_memory() {
-  thread_local Memory memory;
-  return memory;
-}
-
 }  // namespace
 
 void WordSearch::add(WantedKind kind, std::string_view word) {
@@ -266,24 +250,39 @@ void WordSearch::see_all(std::string_view document) {
   while (word.advance()) see(word.state, word.token());
 }
 
-FeatureHasher::FeatureHasher(int version, std::size_t bytes) : view_bits_(version == 1 ? 2 : 3) {
-  own_memory().features.clear();
-  own_memory().features.reserve(1024 + bytes / 2);
+// Memory that a thread uses again for its next message; after a large message it is freed.
+struct FeatureHasher::Memory {
+  std::vector<std::uint64_t> features, sorted;
+  std::vector<std::uint32_t> places;
+
+  static Memory& of_thread() {
+    thread_local Memory memory;
+    return memory;
+  }
+  void shrink() {
+    constexpr std::size_t kMost = std::size_t{1} << 17;  // Features; most messages have a thousand.
+    if (features.capacity() > kMost) *this = Memory();
+  }
+};
+
+FeatureHasher::FeatureHasher(int version, std::size_t bytes) : view_bits_(version == 1 ? 2 : 3), memory_(Memory::of_thread()) {
+  memory_.features.clear();
+  memory_.features.reserve(1024 + bytes / 2);
 }
 
-void FeatureHasher::add_head(std::string_view head) { add_grams(head, view_bits_, own_memory().features); }
+void FeatureHasher::add_head(std::string_view head) { add_grams(head, view_bits_, memory_.features); }
 
-void FeatureHasher::add_headers(std::string_view headers) { add_tokens(headers, kHeaders, view_bits_, own_memory().features); }
+void FeatureHasher::add_headers(std::string_view headers) { add_tokens(headers, kHeaders, view_bits_, memory_.features); }
 
-void FeatureHasher::add_marks(std::string_view marks) { add_tokens(marks, kWords, view_bits_, own_memory().features); }
+void FeatureHasher::add_marks(std::string_view marks) { add_tokens(marks, kWords, view_bits_, memory_.features); }
 
 void FeatureHasher::add_relations(std::string_view relations) {
-  add_tokens(relations, kRelations, view_bits_, own_memory().features);
+  add_tokens(relations, kRelations, view_bits_, memory_.features);
 }
 
 void FeatureHasher::add_patterns(std::string_view patterns) {
   hash_completely(patterns, kRelations, [this](std::uint64_t state) {
-    own_memory().features.push_back(make_feature(state, kRelations, view_bits_));
+    memory_.features.push_back(make_feature(state, kRelations, view_bits_));
   });
 }
 
@@ -292,23 +291,22 @@ void FeatureHasher::add_subject(std::string_view subject) {
   if (!word.advance()) return;
   for (std::uint64_t left = word.state; word.advance(); left = word.state) {
     const std::uint64_t state = (left ^ kSubjectSalt) * kMultiplier + word.state;
-    own_memory().features.push_back(make_feature(state, kPairs, view_bits_));
+    memory_.features.push_back(make_feature(state, kPairs, view_bits_));
   }
 }
 
 void FeatureHasher::add_words(std::string_view words, WordSearch* search) {
   if (search == nullptr) {
-    add_words_and_pairs(words, view_bits_, [](const TokenScanner&) {}, own_memory().features);
+    add_words_and_pairs(words, view_bits_, [](const TokenScanner&) {}, memory_.features);
   } else {
     const auto see = [search](const TokenScanner& word) { search->see(word.state, word.token()); };
-    add_words_and_pairs(words, view_bits_, see, own_memory().features);
+    add_words_and_pairs(words, view_bits_, see, memory_.features);
   }
 }
 
 std::vector<std::uint64_t> FeatureHasher::finish() {
-  Memory& memory = own_memory();
-  std::vector<std::uint64_t> distinct = sort_distinct(memory.features, memory.places, memory.sorted);
-  memory.shrink();
+  std::vector<std::uint64_t> distinct = sort_distinct(memory_.features, memory_.places, memory_.sorted);
+  memory_.shrink();
   return distinct;
 }
 

@@ -56,6 +56,8 @@ class WordSearch {
 // Computes the features of the documents of a message, one after the other. There is one at a time in each thread.
 class FeatureHasher {
  public:
+  struct Memory;
+
   // `version` is that of the tokens; `bytes` is the size of all documents, about.
   FeatureHasher(int version, std::size_t bytes);
   void add_head(std::string_view head);
@@ -71,6 +73,7 @@ class FeatureHasher {
 
  private:
   int view_bits_;
+  Memory& memory_;  // Of the thread.
 };
 
 // Returns the distinct features of a message in ascending order.

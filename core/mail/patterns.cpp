@@ -119,6 +119,11 @@ void write_hop(View<Char> hop, Pattern<Char>& pattern) {
 
 class PatternWriter {
  public:
+  PatternWriter() {
+    tokens_.reserve(1000);
+    repeatable_.reserve(8);
+  }
+
   void add_runs(std::string_view name, const Field* field) {
     if (field == nullptr) return;
     field->visit([&](auto value) {

@@ -182,7 +182,7 @@ Features MessageReader::read_message(std::string_view canonical, int version) co
   const Message message = parse_message(canonical, charsets_);
   const Body body = read_body(message, version);
   const std::vector<PartFacts> parts = describe_parts(message.parts);
-  std::string relations = read_relations(
+  const std::string relations = read_relations(
       message.fields.all(), {message.raw, parts, body.links, body.images, static_cast<std::size_t>(body.hidden)});
   const std::string head = read_head(message.raw);
   FeatureHasher hasher(version, head.size() + body.words.size());
@@ -192,9 +192,9 @@ Features MessageReader::read_message(std::string_view canonical, int version) co
   if (version > 2) {
     const SelectedFields fields = select_fields(message.fields.all());
     WordSearch search;
-    const Agreements agreements(fields, search);
+    Agreements agreements(fields, search);
     hasher.add_words(body.words, &search);
-    agreements.append_tokens(search, relations);
+    hasher.add_relations(agreements.take_tokens(search));
     hasher.add_patterns(read_patterns(fields));
     hasher.add_subject(agreements.subject());
   } else {
