@@ -131,11 +131,12 @@ nb::tuple read_tokens_for_python(nb::handle parsed, int version) {
   std::string patterns, subject;
   if (version > 2) {
     const SelectedFields fields = select_fields(message.fields.all());
+    const Hops hops(fields);
     WordSearch search;
-    Agreements agreements(fields, search);
+    Agreements agreements(fields, hops, search);
     search.see_all(body.words);
     relations += agreements.take_tokens(search);
-    patterns = read_patterns(fields);
+    patterns = read_patterns(fields, hops);
     subject = agreements.subject();
   }
   return nb::make_tuple(to_bytes(read_head(message.raw)), to_bytes(read_headers(message.fields.all())), to_bytes(body.words),

@@ -23,25 +23,7 @@ constexpr std::size_t kNameWords = 3;  // Words of From that are looked for in t
 constexpr std::size_t kDate = 300;     // Characters of a date that are read.
 
 constexpr std::array<std::string_view, 2> kHopNames{" oldest-hop", " second-hop"};
-constexpr std::string_view kFrom = "from ", kFor = "for ", kForged = "forged", kUnknown = "unknown";
-
-// Properties of the characters of words in a Received field. Some letters show quickly which words are no remarks.
-constexpr unsigned kOfWord = 1, kPoint = 2, kUnderscore = 4, kLetterF = 8, kLetterG = 16, kLetterK = 32, kLetterW = 64;
-constexpr std::array<std::uint8_t, 128> kProperties = [] {
-  std::array<std::uint8_t, 128> properties{};
-  for (std::size_t code = 0; code < properties.size(); ++code) {
-    const char c = static_cast<char>(code);
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), is_number = c >= '0' && c <= '9';
-    if (!is_letter && !is_number && c != '.' && c != '-' && c != '_') continue;
-    properties[code] = static_cast<std::uint8_t>(kOfWord | (c == '.' ? kPoint : 0) | (c == '_' ? kUnderscore : 0) |
-                                                 (c == 'f' ? kLetterF : 0) | (c == 'g' ? kLetterG : 0) |
-                                                 (c == 'k' ? kLetterK : 0) | (c == 'w' ? kLetterW : 0));
-  }
-  return properties;
-}();
-
-unsigned find_properties(char c) { return kProperties[static_cast<unsigned char>(c) % kProperties.size()]; }
-unsigned find_properties(char32_t c) { return c < kProperties.size() ? kProperties[c] : is_word(c) ? kOfWord : 0; }
+constexpr std::string_view kFrom = "from ", kFor = "for ";
 
 std::string_view say(bool is_true) { return is_true ? "yes" : "no"; }
 
@@ -77,7 +59,7 @@ class LowerCase<char> {
   }
 
  private:
-  static constexpr std::size_t kFields = 8;
+  static constexpr std::size_t kFields = 5;
   static thread_local std::string bytes_;
   std::size_t size_ = 0;
 };
@@ -132,7 +114,8 @@ void for_each_host(View<Char> text, Use use) {
 template <class Char>
 class FieldReader {
  public:
-  FieldReader(const SelectedFields& fields, WordSearch& search, std::string& tokens) : search_(search), tokens_(tokens) {
+  FieldReader(const SelectedFields& fields, const Hops& hops, WordSearch& search, std::string& tokens)
+      : search_(search), tokens_(tokens) {
     LowerCase<Char> lowered;
     const View<Char> from = lowered.add(fields.from), to = lowered.add(fields.to), cc = lowered.add(fields.cc);
     domains_[kOwn] = kNoDomain;
@@ -142,9 +125,19 @@ class FieldReader {
     domains_[kOfMessageId] = find_own_domain(lowered.add(fields.message_id));
     domains_[kOfReturnPath] = find_own_domain(lowered.add(fields.return_path));
     find_recipients(to, cc);
+    for (std::size_t i = 0; i < kDomains; ++i) {
+      endings_[i] = domains_[i].size() < kEnding ? View<Char>() : domains_[i].substr(domains_[i].size() - kEnding);
+    }
     for (std::size_t age = 0; age < fields.hop_count; ++age) {
-      read_hop(before_first(lowered.add(fields.hops[fields.hop_count - 1 - age]), Char{';'}));
-      if (age < kHopNames.size()) describe_hop(kHopNames[age]);
+      const std::size_t index = fields.hop_count - 1 - age;
+      std::string_view name = age < kHopNames.size() ? kHopNames[age] : std::string_view();
+      if constexpr (sizeof(Char) == 1) {
+        read_hop(name, hops[index]);
+      } else {
+        Hop<char32_t> hop;
+        divide_hop(before_first(lowered.add(fields.hops[index]), U';'), hop);
+        read_hop(name, hop);
+      }
     }
     describe_route();
     for_each_piece(to, kNowhere, [this](View<Char> word) { search_word(search_, kWordOfTo, word); });
@@ -156,12 +149,6 @@ class FieldReader {
   static constexpr Char kNone[] = {'n', 'o', 'n', 'e'};
   static constexpr View<Char> kNoDomain{kNone, 4};
   enum Domain : std::size_t { kOwn, kOfMessageId, kOfReturnPath, kDomains };
-
-  // What a hop says.
-  struct Hop {
-    View<Char> claim, name;
-    bool has_forged = false, has_unknown = false, has_recipient = false;
-  };
 
   static View<Char> find_own_domain(View<Char> value) {
     const View<Char> host = strip(after_last(value, Char{'@'}), " <>");
@@ -178,71 +165,77 @@ class FieldReader {
     for (const View<Char> address : recipients_) search_word(search_, kLocalPart, before_first(address, Char{'@'}));
   }
 
-  // Reads a hop without its date: the runs of `[\w.\-]`, and the recipients.
-  void read_hop(View<Char> hop) {
-    hop_ = {};
+  // Reads a hop; those with a name are described.
+  void read_hop(std::string_view name, const Hop<Char>& hop) {
+    const View<Char> text = hop.lowered;
     // The claimed name: `from \[?+([\w.\-]++)` at the beginning.
-    const std::size_t claim = !is_at(hop, 0, kFrom) ? kNowhere : kFrom.size() + is_at(hop, kFrom.size(), "[");
-    std::size_t recipients = 0;  // Where the next one may begin.
-    for (std::size_t place = 0; place < hop.size(); ++place) {
-      const std::size_t start = place;
-      unsigned all = 0, twice = 0, before = 0;  // Properties of the run, and those that two neighbours have.
-      for (; place < hop.size(); ++place) {
-        const unsigned now = find_properties(hop[place]);
-        if (now == 0) break;
-        all |= now;
-        twice |= now & before;
-        before = now;
+    const std::size_t claim_start = !is_at(text, 0, kFrom) ? kNowhere : kFrom.size() + is_at(text, kFrom.size(), "[");
+    View<Char> claim, known;
+    for (const HopWord& word : hop.words) {
+      const View<Char> characters = text.substr(word.start, word.end - word.start);
+      if (word.start == claim_start) claim = characters;
+      // The known name: the first `\(([\w.\-]++) ?+\[`.
+      if (word.start > 0 && text[word.start - 1] == Char{'('} && known.empty() &&
+          is_at(text, word.end + is_at(text, word.end, " "), "[")) {
+        known = characters;
       }
-      if (place > start) {
-        const View<Char> run = hop.substr(start, place - start);
-        if (start == claim) hop_.claim = run;
-        // The known name: the first `\(([\w.\-]++) ?+\[`.
-        if (start > 0 && hop[start - 1] == Char{'('} && hop_.name.empty() && is_at(hop, place + is_at(hop, place, " "), "[")) {
-          hop_.name = run;
-        }
-        constexpr unsigned kOfForged = kLetterF | kLetterG, kOfUnknown = kLetterK | kLetterW;
-        if ((all & kOfForged) == kOfForged) hop_.has_forged |= find_ascii(run, kForged) != kNowhere;
-        if ((all & kOfUnknown) == kOfUnknown) hop_.has_unknown |= find_ascii(run, kUnknown) != kNowhere;
-        if ((all & kPoint) != 0) read_hosts(run, (all & kUnderscore) == 0 && (twice & kPoint) == 0);
-      }
-      if (place == hop.size()) return;
-      if (hop[place] != Char{'<'} || place < kFor.size() || !is_at(hop, place - kFor.size(), kFor)) continue;
-      hop_.has_recipient = true;
-      if (recipients == kNowhere || place - kFor.size() < recipients) continue;
-      recipients = hop.find(Char{'>'}, place + 1);
-      if (recipients == kNowhere || recipients == place + 1) continue;
-      is_known_ = true;
-      const View<Char> recipient = cut(hop, place + 1, recipients);
-      is_addressed_ = is_addressed_ || std::binary_search(recipients_.begin(), recipients_.end(), recipient);
+      if (word.has_point) read_hosts(characters, word.is_unusual);
     }
+    const bool has_recipient = read_recipients(text);
+    if (!name.empty()) describe_hop(name, claim, known, hop.has_forged, hop.has_unknown, has_recipient);
   }
 
-  // Looks for the domains among the hosts in a run of a hop. If it is simple, it has labels of a host with one point after each,
-  // but for a point at its beginning or its end.
-  void read_hosts(View<Char> run, bool is_simple) {
+  // Reads what follows "for <" up to a closing bracket; returns whether there is such a beginning.
+  bool read_recipients(View<Char> text) {
+    bool has_recipient = false;
+    std::size_t next = 0;  // Where the next one may begin.
+    for (std::size_t place = 0; (place = text.find(Char{'<'}, place)) != kNowhere; ++place) {
+      if (place < kFor.size() || !is_at(text, place - kFor.size(), kFor)) continue;
+      has_recipient = true;
+      if (place - kFor.size() < next) continue;
+      const std::size_t end = text.find(Char{'>'}, place);
+      if (end == kNowhere) break;
+      next = end;
+      if (end == place + 1) continue;
+      is_known_ = true;
+      const View<Char> recipient = cut(text, place + 1, end);
+      is_addressed_ = is_addressed_ || std::binary_search(recipients_.begin(), recipients_.end(), recipient);
+    }
+    return has_recipient;
+  }
+
+  // Looks for the domains among the hosts in a word with a point.
+  void read_hosts(View<Char> word, bool is_unusual) {
     const auto read_host = [this](View<Char> host) {
       for (std::size_t i = 0; i < kDomains; ++i) {  // The domain of a host is the end of its name.
         const View<Char> domain = domains_[i];
-        if (is_in_route_[i] || host.size() < domain.size() ||
-            !std::equal(domain.rbegin(), domain.rend(), host.rbegin())) {
+        if (is_in_route_[i] || host.size() < domain.size() || !std::equal(domain.rbegin(), domain.rend(), host.rbegin())) {
           continue;
         }
         is_in_route_[i] = find_lowered_domain(host) == domain;
       }
     };
-    if (!is_simple || sizeof(Char) > 1) return for_each_host(run, read_host);
-    if (run.front() == Char{'.'}) run.remove_prefix(1);
-    if (!run.empty() && run.back() == Char{'.'}) run.remove_suffix(1);
-    const bool may_matter = std::any_of(domains_.begin(), domains_.end(), [run](View<Char> domain) {
-      return domain.empty() || (!run.empty() && run.back() == domain.back());
-    });
-    if (may_matter && run.find(Char{'.'}) != kNowhere) read_host(run);
+    if (is_unusual) return for_each_host(word, read_host);
+    // All of the word is a host, but for a point at its beginning or its end.
+    if (word.back() == Char{'.'}) word.remove_suffix(1);
+    if (!may_matter(word)) return;
+    if (!word.empty() && word.front() == Char{'.'}) word.remove_prefix(1);
+    if (word.find(Char{'.'}) != kNowhere) read_host(word);
+  }
+
+  // Whether a word has the last characters of a domain.
+  bool may_matter(View<Char> word) const {
+    for (const View<Char> ending : endings_) {
+      if (ending.empty() || (word.size() >= kEnding && word.substr(word.size() - kEnding) == ending)) return true;
+    }
+    return false;
   }
 
   // Adds tokens of a hop: whether the claimed name has the domain of the known one, and what else the server says.
-  void describe_hop(std::string_view name) {
-    const View<Char> claim = find_lowered_domain(hop_.claim), known = find_lowered_domain(hop_.name);
+  void describe_hop(std::string_view name, View<Char> claim, View<Char> known, bool has_forged, bool has_unknown,
+                    bool has_recipient) {
+    claim = find_lowered_domain(claim);
+    known = find_lowered_domain(known);
     tokens_.append(name).push_back(':');
     if (claim.empty()) {
       tokens_.append("no-claim");
@@ -260,9 +253,9 @@ class FieldReader {
       if (tokens_.size() > size) tokens_.push_back('+');
       tokens_.append(remark);
     };
-    add_remark(hop_.has_forged, "forged");
-    add_remark(hop_.has_unknown, "unknown");
-    add_remark(hop_.has_recipient, "recipient");
+    add_remark(has_forged, "forged");
+    add_remark(has_unknown, "unknown");
+    add_remark(has_recipient, "recipient");
     add_remark(tokens_.size() == size, "nothing");
   }
 
@@ -283,9 +276,10 @@ class FieldReader {
   std::string& tokens_;
   std::array<View<Char>, kDomains> domains_;
   std::array<bool, kDomains> is_in_route_{};
+  static constexpr std::size_t kEnding = 4;
+  std::array<View<Char>, kDomains> endings_;  // The last characters of each domain; nothing of one with fewer.
   std::vector<View<Char>> recipients_;
   bool is_known_ = false, is_addressed_ = false;  // Whether a hop names a recipient, and one of those of To and Cc.
-  Hop hop_;
 };
 
 std::optional<SentTime> read_time(const Field* field) {
@@ -321,16 +315,16 @@ void describe_delay(const SelectedFields& fields, std::string& tokens) {
 
 }  // namespace
 
-Agreements::Agreements(const SelectedFields& fields, WordSearch& search) : fields_(fields) {
+Agreements::Agreements(const SelectedFields& fields, const Hops& hops, WordSearch& search) : fields_(fields) {
   const auto is_ascii_field = [](const Field* field) { return field == nullptr || field->is_ascii; };
   const bool is_all_ascii = is_ascii_field(fields.from) && is_ascii_field(fields.to) && is_ascii_field(fields.cc) &&
                             is_ascii_field(fields.message_id) && is_ascii_field(fields.return_path) &&
                             std::all_of(fields.hops.begin(), fields.hops.end(), is_ascii_field);
   tokens_.reserve(500);
   if (is_all_ascii) {
-    FieldReader<char>(fields, search, tokens_);
+    FieldReader<char>(fields, hops, search, tokens_);
   } else {
-    FieldReader<char32_t>(fields, search, tokens_);
+    FieldReader<char32_t>(fields, hops, search, tokens_);
   }
   read_subject(search);
 }

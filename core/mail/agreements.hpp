@@ -6,13 +6,14 @@
 
 #include "fields.hpp"
 #include "hash.hpp"
+#include "hops.hpp"
 
 namespace tamis::mail {
 
 class Agreements {
  public:
   // Reads the fields, which must outlive this object. The words of the body must be told to `search` before the tokens are taken.
-  Agreements(const SelectedFields& fields, WordSearch& search);
+  Agreements(const SelectedFields& fields, const Hops& hops, WordSearch& search);
   // Returns the tokens, in order, with a space before each.
   std::string take_tokens(const WordSearch& search);
   // The words of the subject with its beginning and its end, separated by spaces.

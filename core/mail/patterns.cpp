@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,14 +15,13 @@ namespace {
 constexpr std::size_t kValue = 80;    // Characters of a value whose pattern is made.
 constexpr std::size_t kPattern = 40;  // Characters of the pattern of a field.
 constexpr std::size_t kHop = 80;      // Characters of the pattern of a Received field.
+constexpr std::size_t kSlack = 16;    // Characters that may be written behind a pattern.
 constexpr std::size_t kRun = 9;       // The length of a longer run of a boundary counts as this one.
 
 constexpr std::uint8_t kOther = 0, kUpper = 1, kLower = 2, kDigit = 3;  // Classes of characters.
 struct Sign {
   std::uint8_t character_class = kOther;
   char sign = 0;  // In a pattern.
-  // For Received fields: whether it belongs to a word, and whether the word is replaced.
-  bool is_of_word = false, is_point_or_digit = false;
 };
 constexpr std::size_t kAscii = 128;
 constexpr std::array<Sign, kAscii> kSigns = [] {
@@ -36,8 +36,6 @@ constexpr std::array<Sign, kAscii> kSigns = [] {
                        : code == ' ' ? '_'
                        : code == '_' ? '0'
                                      : static_cast<char>(code);
-    signs[code].is_point_or_digit = code == '.' || is_number;
-    signs[code].is_of_word = is_upper || is_lower || is_number || code == '.' || code == '_' || code == '-';
   }
   return signs;
 }();
@@ -52,15 +50,10 @@ std::pair<char32_t, std::uint8_t> look_up(char32_t c) {
   return {static_cast<char32_t>(kSigns[c].sign), kSigns[c].character_class};
 }
 
-bool is_of_word(char c) { return kSigns[static_cast<unsigned char>(c) % kAscii].is_of_word; }
-bool is_of_word(char32_t c) { return c < kAscii ? kSigns[c].is_of_word : is_word(c); }
-bool is_point_or_digit(char c) { return kSigns[static_cast<unsigned char>(c) % kAscii].is_point_or_digit; }
-bool is_point_or_digit(char32_t c) { return c < kAscii ? kSigns[c].is_point_or_digit : is_decimal(c); }
-
 // The characters of a pattern.
 template <class Char>
 struct Pattern {
-  std::array<Char, std::max(2 * kValue, kHop)> characters;
+  std::array<Char, 2 * kValue + kSlack> characters;
   std::size_t size = 0;
 
   void add(Char c) { characters[size++] = c; }
@@ -97,23 +90,42 @@ void write_lengths(View<Char> value, Pattern<Char>& pattern) {
   }
 }
 
+// Appends text[start:end] of a hop to a pattern of fewer than kHop characters; the end may be cut off.
+template <class Char>
+void copy(const Hop<Char>& hop, std::size_t start, std::size_t end, Pattern<Char>& pattern) {
+  const std::size_t size = std::min(end - start, kHop);
+  Char* const target = pattern.characters.data() + pattern.size;
+  if constexpr (sizeof(Char) == 1) {
+    if (size <= kSlack) {  // Most words and gaps: what is copied in addition is overwritten.
+      std::memcpy(target, hop.text.data() + start, kSlack);
+      pattern.size += size;
+      return;
+    }
+  }
+  std::copy_n(hop.text.data() + start, size, target);
+  pattern.size += size;
+}
+
 // What a server wrote, with `x` in place of each word that has a point or a digit.
 template <class Char>
-void write_hop(View<Char> hop, Pattern<Char>& pattern) {
-  const auto write = [&pattern](Char c) {
-    pattern.add(c == Char{' '} ? Char{'_'} : c == Char{'_'} ? Char{'0'} : c);
-  };
-  for (std::size_t place = 0; place < hop.size() && pattern.size < kHop && hop[place] != Char{';'};) {
-    const std::size_t start = place;
-    bool is_replaced = false;
-    while (place < hop.size() && is_of_word(hop[place])) is_replaced |= is_point_or_digit(hop[place++]);
-    if (place == start) {
-      write(hop[place++]);
-    } else if (is_replaced) {
+void write_hop(const Hop<Char>& hop, Pattern<Char>& pattern) {
+  std::size_t last = 0;  // The end of the last word.
+  for (const HopWord& word : hop.words) {
+    copy(hop, last, word.start, pattern);
+    last = word.end;
+    if (pattern.size >= kHop) break;
+    if (word.has_point_or_digit) {
       pattern.add(Char{'x'});
     } else {
-      for (std::size_t at = start; at < place && pattern.size < kHop; ++at) write(hop[at]);
+      copy(hop, word.start, word.end, pattern);
     }
+    if (pattern.size >= kHop) break;
+  }
+  if (pattern.size < kHop) copy(hop, last, hop.text.size(), pattern);
+  pattern.size = std::min(pattern.size, kHop);
+  for (std::size_t place = 0; place < pattern.size; ++place) {
+    const Char c = pattern.characters[place];
+    pattern.characters[place] = c == Char{' '} ? Char{'_'} : c == Char{'_'} ? Char{'0'} : c;
   }
 }
 
@@ -152,12 +164,11 @@ class PatternWriter {
     });
   }
 
-  void add_hop(const Field& hop) {
-    hop.visit([this](auto value) {
-      Pattern<typename decltype(value)::value_type> pattern;
-      write_hop(first(value, kSelectedValue), pattern);
-      add_distinct("hop", pattern.view());
-    });
+  template <class Char>
+  void add_hop(const Hop<Char>& hop) {
+    Pattern<Char> pattern;
+    write_hop(hop, pattern);
+    add_distinct("hop", pattern.view());
   }
 
   std::string take() {
@@ -222,7 +233,7 @@ class PatternWriter {
 
 }  // namespace
 
-std::string read_patterns(const SelectedFields& fields) {
+std::string read_patterns(const SelectedFields& fields, const Hops& hops) {
   PatternWriter writer;
   writer.add_runs("message-id", fields.message_id);
   writer.add_runs("from", fields.from);
@@ -232,7 +243,15 @@ std::string read_patterns(const SelectedFields& fields) {
   writer.add_runs("subject", fields.subject);
   writer.add_runs("date", fields.date);
   writer.add_boundaries(fields.content_type);
-  for (std::size_t index = 0; index < fields.hop_count; ++index) writer.add_hop(*fields.hops[index]);
+  for (std::size_t index = 0; index < fields.hop_count; ++index) {
+    if (fields.hops[index]->is_ascii) {
+      writer.add_hop(hops[index]);
+    } else {
+      Hop<char32_t> hop;
+      divide_hop(before_first(first(fields.hops[index]->text, kSelectedValue), U';'), hop);
+      writer.add_hop(hop);
+    }
+  }
   return writer.take();
 }
 

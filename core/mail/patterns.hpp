@@ -4,10 +4,11 @@
 #include <string>
 
 #include "fields.hpp"
+#include "hops.hpp"
 
 namespace tamis::mail {
 
 // Returns the distinct patterns, in UTF-8, separated by spaces.
-std::string read_patterns(const SelectedFields& fields);
+std::string read_patterns(const SelectedFields& fields, const Hops& hops);
 
 }  // namespace tamis::mail

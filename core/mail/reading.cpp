@@ -191,11 +191,12 @@ Features MessageReader::read_message(std::string_view canonical, int version) co
   hasher.add_marks(to_utf8(body.marks));
   if (version > 2) {
     const SelectedFields fields = select_fields(message.fields.all());
+    const Hops hops(fields);
     WordSearch search;
-    Agreements agreements(fields, search);
+    Agreements agreements(fields, hops, search);
     hasher.add_words(body.words, &search);
     hasher.add_relations(agreements.take_tokens(search));
-    hasher.add_patterns(read_patterns(fields));
+    hasher.add_patterns(read_patterns(fields, hops));
     hasher.add_subject(agreements.subject());
   } else {
     hasher.add_words(body.words);
