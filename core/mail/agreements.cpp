@@ -6,6 +6,7 @@
 #include <list>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dates.hpp"
@@ -22,10 +23,86 @@ constexpr std::size_t kSubjectWords = 40;
 constexpr std::size_t kNameWords = 3;  // Words of From that are looked for in the text.
 constexpr std::size_t kDate = 300;     // Characters of a date that are read.
 
-constexpr std::array<std::string_view, 2> kHopNames{" oldest-hop", " second-hop"};
-constexpr std::string_view kFrom = "from ", kFor = "for ";
+// The numbers of tokens, in groups: of the first one of each group.
+constexpr std::size_t kHopNames = 2;       // The oldest hop and the one after it are described.
+constexpr std::size_t kRelationsOfHop = 13;  // No claim, or one of four kinds of names in one of three relations.
+constexpr std::size_t kRemarks = 8;        // Each of three remarks is there, or not.
+constexpr std::size_t kNumberSizes = 12;   // Of recipients, of which there are fewer than 2^11.
+constexpr std::size_t kDelaySizes = 40;    // Of minutes between the years 1971 and 9999.
+constexpr std::size_t kHop = 0;
+constexpr std::size_t kSays = kHop + kHopNames * kRelationsOfHop;
+constexpr std::size_t kRoute = kSays + kHopNames * kRemarks;
+constexpr std::size_t kMessageId = kRoute + 2;
+constexpr std::size_t kReturnPath = kMessageId + 4;
+constexpr std::size_t kHopRecipient = kReturnPath + 4;
+constexpr std::size_t kRecipientInText = kHopRecipient + 3 * kNumberSizes;
+constexpr std::size_t kSenderInText = kRecipientInText + 4;
+constexpr std::size_t kFromInText = kSenderInText + 2;
+constexpr std::size_t kSubjectInText = kFromInText + 2;
+constexpr std::size_t kNoDelay = kSubjectInText + 5;
+constexpr std::size_t kDelay = kNoDelay + 3;
+constexpr std::size_t kSentHour = kDelay + 2 * kDelaySizes;
+constexpr std::size_t kSentSeconds = kSentHour + 7;
+constexpr std::size_t kTokens = kSentSeconds + 2;
 
-std::string_view say(bool is_true) { return is_true ? "yes" : "no"; }
+// Returns the bit length of a number: the number of its size (`describe_size`).
+std::size_t find_size(std::uint64_t number) {
+  std::size_t bits = 0;
+  for (; number != 0; number >>= 1) ++bits;
+  return bits;
+}
+
+// All tokens, by number, and their features.
+struct Vocabulary {
+  std::array<std::string, kTokens> texts;
+  std::array<std::uint64_t, kTokens> features;
+
+  Vocabulary() {
+    std::size_t count = 0;
+    const auto add = [&](std::string text) { texts[count++] = std::move(text); };
+    const auto size_of = [](std::size_t bits) { return bits == 0 ? std::string("0") : describe_size(std::size_t{1} << (bits - 1)); };
+    const std::array<std::string, kHopNames> hops{"oldest-hop", "second-hop"};
+    for (const std::string& hop : hops) {
+      add(hop + ":no-claim");
+      for (const char* kind : {"word", "number", "domain", "address"}) {
+        for (const char* relation : {"unnamed", "same", "other"}) add(hop + ":" + kind + "=" + relation);
+      }
+    }
+    for (const std::string& hop : hops) {
+      for (const char* remarks : {"nothing", "forged", "unknown", "forged+unknown", "recipient", "forged+recipient",
+                                  "unknown+recipient", "forged+unknown+recipient"}) {
+        add(hop + "-says:" + remarks);
+      }
+    }
+    for (const char* relation : {"lacks-sender", "has-sender"}) add(std::string("route:") + relation);
+    for (const char* name : {"message-id", "return-path"}) {
+      for (const char* relation : {"not-in-route,other", "in-route,other", "not-in-route,own", "in-route,own"}) {
+        add(std::string(name) + "-domain:" + relation);
+      }
+    }
+    for (const char* relation : {"unknown", "not-addressed", "addressed"}) {
+      for (std::size_t bits = 0; bits < kNumberSizes; ++bits) add(std::string("hop-recipient:") + relation + "," + size_of(bits));
+    }
+    for (const char* found : {"no", "local-part", "word", "local-part+word"}) add(std::string("recipient-in-text:") + found);
+    for (const char* found : {"no", "yes"}) add(std::string("sender-in-text:") + found);
+    for (const char* found : {"no", "yes"}) add(std::string("from-in-text:") + found);
+    for (int quarters = 0; quarters <= 4; ++quarters) add("subject-in-text:" + std::to_string(quarters) + "/4");
+    for (const char* missing : {"dates", "date", "hop-date"}) add(std::string("delay:no-") + missing);
+    for (const char* sign : {"", "-"}) {
+      for (std::size_t bits = 0; bits < kDelaySizes; ++bits) add(std::string("delay:") + sign + size_of(bits) + "min");
+    }
+    for (int hour = 0; hour <= 24; hour += 4) add("sent-hour:" + std::to_string(hour) + "-" + std::to_string(hour + 3));
+    for (const char* seconds : {"zero", "other"}) add(std::string("sent-seconds:") + seconds);
+    std::transform(texts.begin(), texts.end(), features.begin(), [](const std::string& text) { return hash_relation(text); });
+  }
+
+  static const Vocabulary& get() {
+    static const Vocabulary vocabulary;
+    return vocabulary;
+  }
+};
+
+constexpr std::string_view kFrom = "from ", kFor = "for ";
 
 // Texts of fields in lower case.
 template <class Char>
@@ -114,7 +191,7 @@ void for_each_host(View<Char> text, Use use) {
 template <class Char>
 class FieldReader {
  public:
-  FieldReader(const SelectedFields& fields, const Hops& hops, WordSearch& search, std::string& tokens)
+  FieldReader(const SelectedFields& fields, const Hops& hops, WordSearch& search, AgreementTokens& tokens)
       : search_(search), tokens_(tokens) {
     LowerCase<Char> lowered;
     const View<Char> from = lowered.add(fields.from), to = lowered.add(fields.to), cc = lowered.add(fields.cc);
@@ -130,13 +207,12 @@ class FieldReader {
     }
     for (std::size_t age = 0; age < fields.hop_count; ++age) {
       const std::size_t index = fields.hop_count - 1 - age;
-      std::string_view name = age < kHopNames.size() ? kHopNames[age] : std::string_view();
       if constexpr (sizeof(Char) == 1) {
-        read_hop(name, hops[index]);
+        read_hop(age, hops[index]);
       } else {
         Hop<char32_t> hop;
         divide_hop(before_first(lowered.add(fields.hops[index]), U';'), hop);
-        read_hop(name, hop);
+        read_hop(age, hop);
       }
     }
     describe_route();
@@ -165,8 +241,8 @@ class FieldReader {
     for (const View<Char> address : recipients_) search_word(search_, kLocalPart, before_first(address, Char{'@'}));
   }
 
-  // Reads a hop; those with a name are described.
-  void read_hop(std::string_view name, const Hop<Char>& hop) {
+  // Reads a hop; the oldest ones are described.
+  void read_hop(std::size_t age, const Hop<Char>& hop) {
     const View<Char> text = hop.lowered;
     // The claimed name: `from \[?+([\w.\-]++)` at the beginning.
     const std::size_t claim_start = !is_at(text, 0, kFrom) ? kNowhere : kFrom.size() + is_at(text, kFrom.size(), "[");
@@ -182,7 +258,9 @@ class FieldReader {
       if (word.has_point) read_hosts(characters, word.is_unusual);
     }
     const bool has_recipient = read_recipients(text);
-    if (!name.empty()) describe_hop(name, claim, known, hop.has_forged, hop.has_unknown, has_recipient);
+    if (age >= kHopNames) return;
+    tokens_.add(kHop + age * kRelationsOfHop + compare_names(claim, known));
+    tokens_.add(kSays + age * kRemarks + hop.has_forged + 2 * hop.has_unknown + 4 * has_recipient);
   }
 
   // Reads what follows "for <" up to a closing bracket; returns whether there is such a beginning.
@@ -231,49 +309,31 @@ class FieldReader {
     return false;
   }
 
-  // Adds tokens of a hop: whether the claimed name has the domain of the known one, and what else the server says.
-  void describe_hop(std::string_view name, View<Char> claim, View<Char> known, bool has_forged, bool has_unknown,
-                    bool has_recipient) {
+  // Returns what the name that a computer claimed is, and whether it has the domain of the known name, as a number below
+  // kRelationsOfHop.
+  static std::size_t compare_names(View<Char> claim, View<Char> known) {
     claim = find_lowered_domain(claim);
     known = find_lowered_domain(known);
-    tokens_.append(name).push_back(':');
-    if (claim.empty()) {
-      tokens_.append("no-claim");
-    } else {
-      const bool has_point = claim.find(Char{'.'}) != kNowhere;
-      bool is_number = claim.find_first_not_of(Char{'.'}) != kNowhere;
-      for (const Char c : claim) is_number = is_number && (c == Char{'.'} || is_decimal(c));
-      tokens_.append(has_point ? (is_number ? "address=" : "domain=") : (is_number ? "number=" : "word="));
-      tokens_.append(known.empty() ? "unnamed" : claim == known ? "same" : "other");
-    }
-    tokens_.append(name).append("-says:");
-    const std::size_t size = tokens_.size();
-    const auto add_remark = [this, size](bool is_there, std::string_view remark) {
-      if (!is_there) return;
-      if (tokens_.size() > size) tokens_.push_back('+');
-      tokens_.append(remark);
-    };
-    add_remark(has_forged, "forged");
-    add_remark(has_unknown, "unknown");
-    add_remark(has_recipient, "recipient");
-    add_remark(tokens_.size() == size, "nothing");
+    if (claim.empty()) return 0;
+    const bool has_point = claim.find(Char{'.'}) != kNowhere;
+    bool is_number = claim.find_first_not_of(Char{'.'}) != kNowhere;
+    for (const Char c : claim) is_number = is_number && (c == Char{'.'} || is_decimal(c));
+    return 1 + 3 * (is_number + 2 * has_point) + (known.empty() ? 0 : claim == known ? 1 : 2);
   }
 
   // Adds tokens that compare all hops with From, Message-ID, Return-Path, To and Cc.
   void describe_route() {
-    tokens_.append(is_in_route_[kOwn] ? " route:has-sender" : " route:lacks-sender");
-    const auto describe_domain = [this](std::string_view name, Domain domain) {
-      tokens_.append(name).append(is_in_route_[domain] ? "in-route," : "not-in-route,");
-      tokens_.append(domains_[domain] == domains_[kOwn] ? "own" : "other");
+    const auto compare_domain = [this](Domain domain) {
+      return static_cast<std::size_t>(is_in_route_[domain] + 2 * (domains_[domain] == domains_[kOwn]));
     };
-    describe_domain(" message-id-domain:", kOfMessageId);
-    describe_domain(" return-path-domain:", kOfReturnPath);
-    tokens_.append(" hop-recipient:").append(!is_known_ ? "unknown," : is_addressed_ ? "addressed," : "not-addressed,");
-    tokens_.append(describe_size(recipients_.size()));
+    tokens_.add(kRoute + is_in_route_[kOwn]);
+    tokens_.add(kMessageId + compare_domain(kOfMessageId));
+    tokens_.add(kReturnPath + compare_domain(kOfReturnPath));
+    tokens_.add(kHopRecipient + (!is_known_ ? 0 : is_addressed_ ? 2 : 1) * kNumberSizes + find_size(recipients_.size()));
   }
 
   WordSearch& search_;
-  std::string& tokens_;
+  AgreementTokens& tokens_;
   std::array<View<Char>, kDomains> domains_;
   std::array<bool, kDomains> is_in_route_{};
   static constexpr std::size_t kEnding = 4;
@@ -298,19 +358,15 @@ std::optional<SentTime> read_hop_time(const Field& hop) {
 }
 
 // The time from Date to the oldest hop with a date, and the time of day in Date.
-void describe_delay(const SelectedFields& fields, std::string& tokens) {
+void describe_delay(const SelectedFields& fields, AgreementTokens& tokens) {
   const std::optional<SentTime> sent = read_time(fields.date);
   std::optional<SentTime> arrived;
   for (std::size_t index = fields.hop_count; index > 0 && !arrived; --index) arrived = read_hop_time(*fields.hops[index - 1]);
-  if (!sent || !arrived) {
-    tokens.append(" delay:no-").append(sent ? "hop-date" : arrived ? "date" : "dates");
-    return;
-  }
-  const std::int64_t late = arrived->seconds - sent->seconds, hour = sent->hour / 4 * 4;
-  tokens.append(late < 0 ? " delay:-" : " delay:");
-  tokens.append(describe_size(static_cast<std::size_t>(late < 0 ? -late : late) / 60)).append("min sent-hour:");
-  tokens.append(std::to_string(hour)).append("-").append(std::to_string(hour + 3));
-  tokens.append(" sent-seconds:").append(sent->second != 0 ? "other" : "zero");
+  if (!sent || !arrived) return tokens.add(kNoDelay + (sent ? 2 : arrived ? 1 : 0));
+  const std::int64_t late = arrived->seconds - sent->seconds;
+  tokens.add(kDelay + (late < 0 ? kDelaySizes : 0) + find_size(static_cast<std::uint64_t>(late < 0 ? -late : late) / 60));
+  tokens.add(kSentHour + static_cast<std::size_t>(sent->hour / 4));
+  tokens.add(kSentSeconds + (sent->second != 0));
 }
 
 }  // namespace
@@ -320,7 +376,6 @@ Agreements::Agreements(const SelectedFields& fields, const Hops& hops, WordSearc
   const bool is_all_ascii = is_ascii_field(fields.from) && is_ascii_field(fields.to) && is_ascii_field(fields.cc) &&
                             is_ascii_field(fields.message_id) && is_ascii_field(fields.return_path) &&
                             std::all_of(fields.hops.begin(), fields.hops.end(), is_ascii_field);
-  tokens_.reserve(500);
   if (is_all_ascii) {
     FieldReader<char>(fields, hops, search, tokens_);
   } else {
@@ -345,20 +400,32 @@ void Agreements::read_subject(WordSearch& search) {
   subject_.append(" $");
 }
 
-std::string Agreements::take_tokens(const WordSearch& search) {
-  const bool has_local = search.count_found(kLocalPart) > 0, has_word = search.count_found(kWordOfTo) > 0;
-  tokens_.append(" recipient-in-text:");
-  tokens_.append(has_local ? (has_word ? "local-part+word" : "local-part") : (has_word ? "word" : "no"));
-  tokens_.append(" sender-in-text:").append(say(search.count_found(kLabelOfSender) > 0));
-  tokens_.append(" from-in-text:").append(say(search.count_found(kWordOfFrom) > 0));
+// Adds the tokens of what the text repeats, and those of the delay.
+void Agreements::compare_text(const WordSearch& search) {
+  const auto has_found = [&search](WantedKind kind) { return static_cast<std::size_t>(search.count_found(kind) > 0); };
+  tokens_.add(kRecipientInText + has_found(kLocalPart) + 2 * has_found(kWordOfTo));
+  tokens_.add(kSenderInText + has_found(kLabelOfSender));
+  tokens_.add(kFromInText + has_found(kWordOfFrom));
   // As `round`: a half becomes the even number beside it.
   const std::size_t found = 4 * search.count_found(kWordOfSubject), words = std::max<std::size_t>(subject_words_, 1);
   std::size_t quarters = found / words;
   const std::size_t rest = 2 * (found % words);
   if (rest > words || (rest == words && quarters % 2 == 1)) ++quarters;
-  tokens_.append(" subject-in-text:").append(std::to_string(quarters)).append("/4");
+  tokens_.add(kSubjectInText + quarters);
   describe_delay(fields_, tokens_);
-  return std::move(tokens_);
+}
+
+std::string Agreements::take_tokens(const WordSearch& search) {
+  compare_text(search);
+  std::string document;
+  for (const std::uint16_t token : tokens_) document.append(" ").append(Vocabulary::get().texts[token]);
+  return document;
+}
+
+void Agreements::add_features(const WordSearch& search, FeatureHasher& hasher) {
+  compare_text(search);
+  const Vocabulary& vocabulary = Vocabulary::get();
+  for (const std::uint16_t token : tokens_) hasher.add_feature(vocabulary.features[token]);
 }
 
 }  // namespace tamis::mail

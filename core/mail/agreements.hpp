@@ -2,6 +2,9 @@
 // `tamis_mail.tokens.agreements`.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "fields.hpp"
@@ -10,20 +13,36 @@
 
 namespace tamis::mail {
 
+// Numbers of tokens; there are few different ones.
+class AgreementTokens {
+ public:
+  void add(std::size_t token) { tokens_[count_++] = static_cast<std::uint16_t>(token); }
+  const std::uint16_t* begin() const { return tokens_.data(); }
+  const std::uint16_t* end() const { return tokens_.data() + count_; }
+
+ private:
+  std::array<std::uint16_t, 16> tokens_;  // A message has 15 at most.
+  std::size_t count_ = 0;
+};
+
 class Agreements {
  public:
   // Reads the fields, which must outlive this object. The words of the body must be told to `search` before the tokens are taken.
   Agreements(const SelectedFields& fields, const Hops& hops, WordSearch& search);
   // Returns the tokens, in order, with a space before each.
   std::string take_tokens(const WordSearch& search);
+  // Adds the features of the tokens in place of that.
+  void add_features(const WordSearch& search, FeatureHasher& hasher);
   // The words of the subject with its beginning and its end, separated by spaces.
   const std::string& subject() const { return subject_; }
 
  private:
   void read_subject(WordSearch& search);
+  void compare_text(const WordSearch& search);
 
   const SelectedFields& fields_;
-  std::string tokens_, subject_;
+  AgreementTokens tokens_;
+  std::string subject_;
   std::size_t subject_words_ = 0;
 };
 

@@ -44,11 +44,11 @@ std::vector<Place> find_all_addresses(View<Char> value) {
 }
 
 template <class Char>
-String<Char> remove_all_addresses(View<Char> value) {
+String<Char> remove_all_addresses(View<Char> value, const std::vector<Place>& addresses) {
   String<Char> rest;
   rest.reserve(value.size() + 1);
   std::size_t last = 0;
-  for (const auto& [start, end] : find_addresses(value)) {
+  for (const auto& [start, end] : addresses) {
     rest.append(value, last, start - last);
     rest.push_back(' ');
     last = end;
@@ -128,7 +128,9 @@ SelectedFields select_fields(const std::vector<Field>& fields) {
 
 std::vector<Place> find_addresses(TextView value) { return find_all_addresses(value); }
 std::vector<Place> find_addresses(std::string_view value) { return find_all_addresses(value); }
-Text remove_addresses(TextView value) { return remove_all_addresses(value); }
-std::string remove_addresses(std::string_view value) { return remove_all_addresses(value); }
+Text remove_addresses(TextView value, const std::vector<Place>& addresses) { return remove_all_addresses(value, addresses); }
+std::string remove_addresses(std::string_view value, const std::vector<Place>& addresses) {
+  return remove_all_addresses(value, addresses);
+}
 
 }  // namespace tamis::mail

@@ -76,9 +76,9 @@ SelectedFields select_fields(const std::vector<Field>& fields);
 using Place = std::pair<std::size_t, std::size_t>;
 std::vector<Place> find_addresses(TextView value);
 std::vector<Place> find_addresses(std::string_view value);
-// Returns the value with a space in place of each address.
-Text remove_addresses(TextView value);
-std::string remove_addresses(std::string_view value);
+// Returns the value with a space in place of each of its addresses.
+Text remove_addresses(TextView value, const std::vector<Place>& addresses);
+std::string remove_addresses(std::string_view value, const std::vector<Place>& addresses);
 
 // Returns the first `limit` matches of `[class]{least,most}`, from left to right; `is_member` tells the class.
 template <class Char, class Predicate>

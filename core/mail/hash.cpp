@@ -280,6 +280,8 @@ void FeatureHasher::add_relations(std::string_view relations) {
   add_tokens(relations, kRelations, view_bits_, memory_.features);
 }
 
+void FeatureHasher::add_feature(std::uint64_t feature) { memory_.features.push_back(feature); }
+
 void FeatureHasher::add_patterns(std::string_view patterns) {
   hash_completely(patterns, kRelations, [this](std::uint64_t state) {
     memory_.features.push_back(make_feature(state, kRelations, view_bits_));
@@ -308,6 +310,12 @@ std::vector<std::uint64_t> FeatureHasher::finish() {
   std::vector<std::uint64_t> distinct = sort_distinct(memory_.features, memory_.places, memory_.sorted);
   memory_.shrink();
   return distinct;
+}
+
+std::uint64_t hash_relation(std::string_view token) {
+  TokenScanner scanner(token, kRelations);
+  scanner.advance();
+  return make_feature(scanner.state, kRelations, 3);
 }
 
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int version) {

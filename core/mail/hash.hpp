@@ -64,6 +64,7 @@ class FeatureHasher {
   void add_headers(std::string_view headers);
   void add_marks(std::string_view marks);
   void add_relations(std::string_view relations);
+  void add_feature(std::uint64_t feature);
   void add_patterns(std::string_view patterns);
   void add_subject(std::string_view subject);
   // Also tells `search` of all words, if there is one.
@@ -75,6 +76,9 @@ class FeatureHasher {
   int view_bits_;
   Memory& memory_;  // Of the thread.
 };
+
+// Returns the feature of a token of relations, since version 2.
+std::uint64_t hash_relation(std::string_view token);
 
 // Returns the distinct features of a message in ascending order.
 std::vector<std::uint64_t> hash_tokens(const Documents& documents, int version);

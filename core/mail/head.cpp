@@ -25,19 +25,44 @@ bool begins_with(std::string_view line, std::string_view name) {
                                                   [](char left, char right) { return left == to_lower(right); });
 }
 
-// Replace each line break that is followed by spaces or tabs, and these, by one space.
-std::string unfold(std::string_view block) {
-  std::string unfolded;
-  unfolded.reserve(block.size());
-  for (std::size_t start = 0;;) {
-    const std::size_t end = std::min(block.find('\n', start), block.size());
-    unfolded.append(block.substr(start, end - start));
-    if (end == block.size()) return unfolded;
-    start = end + 1;
-    while (start < block.size() && (block[start] == ' ' || block[start] == '\t')) ++start;
-    unfolded.push_back(start > end + 1 ? ' ' : '\n');
+// The lines of a block; line breaks before spaces or tabs are within a line.
+class Lines {
+ public:
+  explicit Lines(std::string_view block) : block_(block) {}
+
+  // Reads the next line, with one space in place of such a line break and of the spaces and tabs after it. It is valid until the
+  // next one is read. Returns whether it is the last one.
+  bool read(std::string_view& line) {
+    const std::size_t start = place_;
+    bool is_folded = false;
+    for (std::size_t piece = start;;) {
+      const std::size_t end = std::min(block_.find('\n', piece), block_.size());
+      std::size_t next = end + 1;
+      while (next < block_.size() && (block_[next] == ' ' || block_[next] == '\t')) ++next;
+      const bool continues = end < block_.size() && next > end + 1;
+      if (continues && !is_folded) unfolded_.clear();
+      is_folded = is_folded || continues;
+      if (!is_folded) {
+        line = block_.substr(start, end - start);
+      } else {
+        unfolded_.append(block_.substr(piece, end - piece));
+        if (continues) unfolded_.push_back(' ');
+      }
+      if (!continues) {
+        if (is_folded) line = unfolded_;
+        place_ = next;
+        // Two line breaks end the block.
+        return end == block_.size() || (next < block_.size() && block_[next] == '\n');
+      }
+      piece = next;
+    }
   }
-}
+
+ private:
+  std::string_view block_;
+  std::size_t place_ = 0;
+  std::string unfolded_;
+};
 
 // A line without queue numbers: `\bid [^ ;]+`.
 void append_without_queues(std::string& head, std::string_view line) {
@@ -57,13 +82,12 @@ void append_without_queues(std::string& head, std::string_view line) {
 }  // namespace
 
 std::string read_head(std::string_view raw) {
-  std::string_view block = raw.substr(0, kBlockBytes);
-  block = block.substr(0, block.find("\n\n"));
-  const std::string unfolded = unfold(block);
+  Lines lines(raw.substr(0, kBlockBytes));
   std::string head;
-  for (std::size_t start = 0;;) {
-    const std::size_t end = std::min(unfolded.find('\n', start), unfolded.size());
-    std::string_view line = std::string_view(unfolded).substr(start, end - start);
+  head.reserve(kLongestHead + 500);
+  for (bool is_last = false; !is_last;) {
+    std::string_view line;
+    is_last = lines.read(line);
     if (begins_with(line, "received:")) {
       const std::size_t semicolon = line.rfind(';');
       // What comes before the last semicolon, unless that is nothing.
@@ -76,9 +100,8 @@ std::string read_head(std::string_view raw) {
     } else {
       head.append(line);
     }
-    if (end == unfolded.size() || head.size() + 1 > kLongestHead) break;
+    if (is_last || head.size() + 1 > kLongestHead) break;
     head.push_back('\n');
-    start = end + 1;
   }
   head.resize(std::min(head.size(), kLongestHead));
   return head;

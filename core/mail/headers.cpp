@@ -128,7 +128,8 @@ void read_address(std::string_view name, View<Char> whole, TokenWriter& tokens) 
     tokens.add(name, ":", address);
     add_hosts(name, ":@", after_last(address, '@'), tokens);
   }
-  const String<Char> rest = remove_addresses(first(value, 1000));
+  const View<Char> beginning = first(value, 1000);
+  const String<Char> rest = remove_addresses(beginning, beginning.size() == value.size() ? addresses : find_addresses(beginning));
   for (const View<Char> word : find_runs(View<Char>(rest), is_word, 2, 40, kWords)) tokens.add(name, ":", word);
 }
 

@@ -159,7 +159,7 @@ class PatternWriter {
         if (place == start) continue;
         Pattern<typename decltype(value)::value_type> pattern;
         write_lengths(cut(text, start, place), pattern);
-        add_distinct("boundary", pattern.view());
+        add_distinct("pattern:boundary=", pattern.view());
       }
     });
   }
@@ -168,7 +168,7 @@ class PatternWriter {
   void add_hop(const Hop<Char>& hop) {
     Pattern<Char> pattern;
     write_hop(hop, pattern);
-    add_distinct("hop", pattern.view());
+    add_distinct("pattern:hop=", pattern.view());
   }
 
   std::string take() {
@@ -180,7 +180,7 @@ class PatternWriter {
   template <class Char>
   void write_token(std::string_view name, View<Char> pattern) {
     if (!tokens_.empty()) tokens_.push_back(' ');
-    tokens_.append("pattern:").append(name).push_back('=');
+    tokens_.append(name);
     append(pattern);
   }
 
@@ -235,13 +235,13 @@ class PatternWriter {
 
 std::string read_patterns(const SelectedFields& fields, const Hops& hops) {
   PatternWriter writer;
-  writer.add_runs("message-id", fields.message_id);
-  writer.add_runs("from", fields.from);
-  writer.add_runs("to", fields.to);
-  writer.add_runs("reply-to", fields.reply_to);
-  writer.add_runs("return-path", fields.return_path);
-  writer.add_runs("subject", fields.subject);
-  writer.add_runs("date", fields.date);
+  writer.add_runs("pattern:message-id=", fields.message_id);
+  writer.add_runs("pattern:from=", fields.from);
+  writer.add_runs("pattern:to=", fields.to);
+  writer.add_runs("pattern:reply-to=", fields.reply_to);
+  writer.add_runs("pattern:return-path=", fields.return_path);
+  writer.add_runs("pattern:subject=", fields.subject);
+  writer.add_runs("pattern:date=", fields.date);
   writer.add_boundaries(fields.content_type);
   for (std::size_t index = 0; index < fields.hop_count; ++index) {
     if (fields.hops[index]->is_ascii) {

@@ -195,7 +195,7 @@ Features MessageReader::read_message(std::string_view canonical, int version) co
     WordSearch search;
     Agreements agreements(fields, hops, search);
     hasher.add_words(body.words, &search);
-    hasher.add_relations(agreements.take_tokens(search));
+    agreements.add_features(search, hasher);
     hasher.add_patterns(read_patterns(fields, hops));
     hasher.add_subject(agreements.subject());
   } else {

@@ -279,21 +279,22 @@ class RelationReader {
   // Add tokens of From, and return its domain.
   static Text describe_sender(const Fields<Char>& fields, Tokens& tokens) {
     const Text sender = fold(fields.first(kFrom));
+    const std::vector<Place> addresses = find_addresses(TextView(sender));
     std::vector<Text> domains;
-    find_domains(sender, domains);
+    for (const auto& [start, end] : addresses) domains.push_back(find_domain(after_last(cut(TextView(sender), start, end), '@')));
     const Text own = domains.empty() ? Text() : domains.back();
     if (own.empty()) {
       add(tokens, "from:no-domain");
     } else {
       add(tokens, "from:tld=", first(after_last(own, '.'), 20));
     }
-    const Text names = remove_addresses(sender);
+    const Text names = remove_addresses(TextView(sender), addresses);
     const auto is_name_letter = [](char32_t c) { return is_alnum(c) && !is_decimal(c); };
     const std::vector<TextView> words = find_runs(TextView(names), is_name_letter, 3, 30);
     if (words.empty()) {
       add(tokens, "name:none");
     } else if (is_free(TextView(own))) {  // A provider of free addresses.
-      const Place last = find_addresses(sender).back();
+      const Place last = addresses.back();
       const TextView local = before_first(cut(sender, last.first, last.second), '@');
       add(tokens, is_like(words, local) ? "name:like-address" : "name:unlike-address");
     } else {
