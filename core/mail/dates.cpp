@@ -9,7 +9,13 @@ namespace {
 constexpr std::size_t kLongest = 300;   // Characters of a value that are searched.
 constexpr std::size_t kReceived = 20;   // Fields that are read.
 constexpr std::int64_t kEarliest = 1971, kLatest = 9999;  // Years.
-constexpr std::string_view kMonths[] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+// Three letters as one number.
+constexpr std::uint32_t to_code(std::uint32_t first, std::uint32_t second, std::uint32_t third) {
+  return first << 16 | second << 8 | third;
+}
+constexpr std::uint32_t kMonths[] = {to_code('j', 'a', 'n'), to_code('f', 'e', 'b'), to_code('m', 'a', 'r'), to_code('a', 'p', 'r'),
+                                     to_code('m', 'a', 'y'), to_code('j', 'u', 'n'), to_code('j', 'u', 'l'), to_code('a', 'u', 'g'),
+                                     to_code('s', 'e', 'p'), to_code('o', 'c', 't'), to_code('n', 'o', 'v'), to_code('d', 'e', 'c')};
 constexpr int kMonthDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 struct Zone {
   std::string_view name;
@@ -131,14 +137,16 @@ bool DateScanner<Char>::match(Form form, std::size_t start) {
 
 template <class Char>
 bool DateScanner<Char>::read_month() {
-  for (std::size_t month = 0; month < 12; ++month) {
-    if (!is_name(place, kMonths[month])) continue;
-    month_ = static_cast<std::int64_t>(month) + 1;
-    skip(is_letter);
-    place += is(U'.', place);
-    return true;
-  }
-  return false;
+  if (text_.size() - place < 3) return false;
+  const char32_t first = to_lower(text_[place]), second = to_lower(text_[place + 1]), third = to_lower(text_[place + 2]);
+  if (!is_lower_letter(first) || !is_lower_letter(second) || !is_lower_letter(third)) return false;
+  const auto month = std::find(std::begin(kMonths), std::end(kMonths), to_code(first, second, third));
+  if (month == std::end(kMonths)) return false;
+  month_ = month - std::begin(kMonths) + 1;
+  place += 3;
+  skip(is_letter);
+  place += is(U'.', place);
+  return true;
 }
 
 // The beginning of two forms: "Aug 23 23:10:22 ".

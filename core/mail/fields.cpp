@@ -13,15 +13,7 @@ constexpr std::size_t kLongestValue = 5000;  // Characters of a field that are r
 constexpr std::size_t kLongestLocal = 100;   // Characters before an at sign that belong to an address.
 constexpr std::size_t kLongestDomain = 200;
 
-bool is_local(char32_t c) {
-  switch (c) {
-    case U'<': case U'>': case U'"': case U'\'': case U'(': case U')': case U',': case U':': case U';': case U'@':
-    case U'[': case U']':
-      return false;
-    default:
-      return !is_space(c);
-  }
-}
+bool is_local(char32_t c) { return c < 128 ? is_ascii_class(c, character_class::kLocal) : !is_space(c); }
 
 template <class Char>
 std::vector<Place> find_all_addresses(View<Char> value) {

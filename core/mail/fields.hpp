@@ -106,7 +106,9 @@ std::size_t count_members(View<Char> text, std::size_t start, Predicate is_membe
 }
 
 // As `[\w.\-]`.
-inline bool is_domain_character(char32_t c) { return c == U'.' || c == U'-' || is_word(c); }
+inline bool is_domain_character(char32_t c) {
+  return c < 128 ? is_ascii_class(c, character_class::kDomain) : is_word(c);
+}
 // As `\b` before a word character at this place.
 template <class Char>
 bool begins_word(View<Char> text, std::size_t place) {

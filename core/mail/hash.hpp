@@ -23,7 +23,10 @@ enum WantedKind : std::size_t { kLocalPart, kWordOfTo, kLabelOfSender, kWordOfFr
 // Words that are looked for in the body while its words are hashed.
 class WordSearch {
  public:
-  WordSearch() { words_.reserve(32); }
+  WordSearch() {
+    words_.reserve(32);
+    bytes_.reserve(256);
+  }
   // Adds a word in UTF-8; a word that is added twice counts twice.
   void add(WantedKind kind, std::string_view word);
   // The number of words of a kind that were seen.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ using View = std::basic_string_view<Char>;
 
 namespace character_class {
 constexpr std::uint8_t kLetter = 1, kDigit = 2, kSpace = 4, kUpper = 8, kLower = 16;
+constexpr std::uint8_t kWord = 32;    // As `\w`.
+constexpr std::uint8_t kDomain = 64;  // As `[\w.\-]`.
+constexpr std::uint8_t kLocal = 128;  // Of an address, before the at sign.
 // The classes of the 128 characters of ASCII. `str.isspace` counts the separators 0x1c to 0x1f among the spaces.
 struct Table {
   std::uint8_t classes[128] = {};
@@ -38,6 +42,14 @@ struct Table {
     for (int code = '0'; code <= '9'; ++code) classes[code] = kDigit;
     for (int code = 0x09; code <= 0x0d; ++code) classes[code] = kSpace;
     for (int code = 0x1c; code <= 0x20; ++code) classes[code] = kSpace;
+    for (int code = 0; code < 128; ++code) {
+      const bool is_word = code == '_' || (classes[code] & (kLetter | kDigit)) != 0;
+      bool is_local = (classes[code] & kSpace) == 0;
+      for (const char other : {'<', '>', '"', '\'', '(', ')', ',', ':', ';', '@', '[', ']'}) is_local = is_local && code != other;
+      if (is_word) classes[code] |= kWord;
+      if (is_word || code == '.' || code == '-') classes[code] |= kDomain;
+      if (is_local) classes[code] |= kLocal;
+    }
   }
 };
 inline constexpr Table kAscii;
@@ -65,7 +77,9 @@ inline bool is_decimal(char32_t c) {
   return c < 128 ? is_ascii_class(c, character_class::kDigit) : Py_UNICODE_ISDECIMAL(static_cast<Py_UCS4>(c)) != 0;
 }
 // As `\w` in a regular expression on str. There `\s` is `is_space` and `\d` is `is_decimal`.
-inline bool is_word(char32_t c) { return c == U'_' || is_alnum(c); }
+inline bool is_word(char32_t c) {
+  return c < 128 ? is_ascii_class(c, character_class::kWord) : Py_UNICODE_ISALNUM(static_cast<Py_UCS4>(c)) != 0;
+}
 
 // As `[a-z]`, `[0-9]` and `[a-z0-9]`.
 inline bool is_lower_letter(char32_t c) { return c >= U'a' && c <= U'z'; }
