@@ -18,7 +18,7 @@ from tamis_mail.sieve import Sieve, jobs
 from tamis_mail.sieve.table_judging import TableJudge, judge_batch
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.score_tables import can_read_score_table, read_score_table
-from tamis_mail.tokens import COMPILED_VERSIONS
+from tamis_mail.tokens import COMPILED_VERSIONS, VERSION
 from tamis_mail.verdict import RULE, VerdictError
 from tamis_mail.verdict.arrays import judge_many
 from tamis_mail.verdict.tables import TableRule
@@ -115,7 +115,7 @@ def test_a_negative_count_is_refused_where_a_message_has_the_feature() -> None:
 MAIL = [f"Subject: {'buy' if n % 2 else 'see'} {n}\n\nwords of {n // 3} and more".encode() for n in range(60)]
 
 
-def _learn(path: Path, version: int = COMPILED_VERSIONS[-1]) -> Sieve:
+def _learn(path: Path, version: int = max(COMPILED_VERSIONS, default=VERSION)) -> Sieve:
     sieve = Sieve.open(path)
     with sieve.store.transaction() as writer:
         writer.write_setting("tokens", version)  # as if it had counts of another filter
