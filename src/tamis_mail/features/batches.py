@@ -1,7 +1,7 @@
 """Read the features of messages in batches, which the compiled core keeps in its own memory.
 
 A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
-reads the few messages that the core leaves to it. Only tokens of `tokens.COMPILED_VERSIONS` are read this way.
+reads the few messages that the core leaves to it. Only tokens of `tokens.COMPILED_VERSIONS` are read so.
 CANONICAL_FORM and MESSAGE_READER are the readers of the core; both are None if there is no core.
 """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from itertools import count, groupby, repeat
@@ -101,6 +101,8 @@ class Store:
             self.path_name = name_location(path)
         except LocationError as error:
             raise StoreError(str(error)) from error
+        # Returns the version of the tokens that the store counts if it has no counts yet.
+        self._choose_token_version: Callable[[], int] = lambda: VERSION
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly, bulk=bulk)
 
@@ -178,12 +180,15 @@ class Store:
         return 1 << self.integer_setting("epoch")  # the number of decays
 
     def token_version(self) -> int:
-        """Return the version of the tokens that the store counts; the newest one if it has no counts."""
+        """Return the version of the tokens that the store counts.
+
+        If it has no counts, that is the newest one, or the one by `adopt_token_version`.
+        """
         version: object = self.integer_setting("tokens")  # of imported counts
         if not version:
             with self._lock, explain_errors(self.path_name):
                 row = self._connection.execute("SELECT version FROM journal LIMIT 1").fetchone()
-            version = VERSION if row is None else row[0]
+            version = self._choose_token_version() if row is None else row[0]
         if fault := find_row_fault("journal", {"version": version}):
             raise self._damage_error(fault)
         if version not in VERSIONS:
@@ -193,6 +198,10 @@ class Store:
                 f"use a tamis that knows tokens of version {version}"
             )
         return version
+
+    def adopt_token_version(self, other: Store) -> None:
+        """Let this store, while it has no counts, count the tokens that another store counts."""
+        self._choose_token_version = other.token_version
 
     def prunings(self) -> int:
         """Return how often the store has been pruned."""

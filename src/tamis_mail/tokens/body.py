@@ -1,7 +1,7 @@
 """the parts of a message → its words in order, and marks: hosts, files, MIME tree, hidden words and tricks.
 
 Version 1 interprets pages of HTML differently (`message.html`), reads fewer of their characters, and only the
-first links. The compiled core reads version 2 (core/mail/bodies.cpp): `test_compiled_pages`
+first links. The compiled core reads later versions (core/mail/bodies.cpp): `test_compiled_pages`
 compares the two.
 """
 

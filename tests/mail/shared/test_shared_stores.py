@@ -344,6 +344,20 @@ def test_the_overlay_is_the_weighted_sum_of_both_stores(address: str, tmp_path: 
             ]
 
 
+def test_a_new_store_counts_the_older_tokens_of_the_site(address: str) -> None:
+    site = f"{address}-site"
+    with Sieve.open(site) as everyone:
+        with everyone.store.transaction() as writer:
+            writer.write_setting("tokens", 2)  # as if it had counts of another filter
+        everyone.learn_many(SMALL[:4], "ham", processes=1)
+        with Sieve.open(f"{address}&site={site.partition('store=')[2]}") as user:
+            user.learn_many(SMALL[20:24], "spam", processes=1)
+            user.learn(SMALL[24], "spam")
+            assert maintenance.versions(user.store) == maintenance.versions(everyone.store) == [2]
+            assert user.sort(SMALL[20]).probability > 0.5
+            assert len(list(user.sort_many(SMALL, processes=2))) == len(SMALL)
+
+
 def test_a_weight_and_a_decay_multiply_the_counts_of_an_overlay(address: str) -> None:
     site = f"{address}-site"
     with Sieve.open(site) as everyone:

@@ -123,7 +123,7 @@ def test_processes_end_by_themselves_when_they_are_let_go() -> None:
 
 @pytest.fixture
 def threads() -> Iterator[Executor]:
-    threads = Executor()
+    threads = Executor(lambda: 2)  # the version of the tokens that the jobs below read
     yield threads
     threads.close(at_once=True)
 
@@ -166,7 +166,7 @@ def test_threads_end_at_an_error_and_when_they_are_let_go(threads: Executor) -> 
 def test_results_that_are_abandoned_can_end_in_a_thread_that_holds_the_lock() -> None:
     program = """
 from tamis_mail.sieve.executor import Executor
-executor = Executor()
+executor = Executor(lambda: 2)
 _, work = executor.prepare([b"x"] * 200, 2)
 results = work("digest_messages", (([b"Subject: a\\n\\n"], 2) for _ in range(9)))
 next(results)
@@ -232,7 +232,7 @@ def test_an_error_of_one_job_ends_the_results_of_another_in_an_error(threads: Ex
 def test_a_program_that_ends_without_closing_waits_for_the_jobs_that_run() -> None:
     program = """
 from tamis_mail.sieve.executor import Executor
-_, work = Executor().prepare([b"x"] * 200, 2)
+_, work = Executor(lambda: 2).prepare([b"x"] * 200, 2)
 results = work("digest_messages", (([b"Subject: a\\n\\n" + b"word " * 9000] * 50, 2) for _ in range(9)))
 next(results)
 """

@@ -37,7 +37,7 @@ def test_no_verdict_moves_by_more_than_the_bound(tmp_path: Path, bound: float) -
 
 def test_views_that_have_no_effect_can_be_pruned(tmp_path: Path) -> None:
     with Sieve.open(tmp_path / "store") as sieve:
-        for label, mail in (("ham", SAMPLE[:100]), ("spam", SAMPLE[100:200])):
+        for label, mail in (("ham", SAMPLE[:200:2]), ("spam", SAMPLE[1:200:2])):
             sieve.learn_many([one.raw for one in mail], label)
         rule = Rule.of(sieve.store)
         assert all(rule.views[kind].scale == 0 for kind in (WORDS, PAIRS))  # the labels have no meaning

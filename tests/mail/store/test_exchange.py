@@ -282,7 +282,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "more": (lambda data: data + b"\n", "something follows the last line"),
     "newer format": (lambda data: data.replace(b"store 2", b"store 3", 1), "line 1: the format is 3"),
     "newer tokens": (
-        lambda data: data.replace(b"tokens 2", b"tokens 999", 1),
+        lambda data: data.replace(b"tokens 3", b"tokens 999", 1),
         "line 1: the tokens are of version 999",
     ),
     "many epochs": (lambda data: data.replace(b"epoch 1", b"epoch 99", 1), "line 1: the epoch is 99"),

@@ -15,8 +15,10 @@ from tamis_mail.features.batches import open_batch, read_batch
 from tamis_mail.labels import Label
 from tamis_mail.message import identify
 from tamis_mail.sieve import Sieve, jobs
+from tamis_mail.sieve.table_judging import TableJudge, judge_batch
 from tamis_mail.store import Store, StoreError
 from tamis_mail.store.score_tables import can_read_score_table, read_score_table
+from tamis_mail.tokens import COMPILED_VERSIONS, VERSION
 from tamis_mail.verdict import RULE, VerdictError
 from tamis_mail.verdict.arrays import judge_many
 from tamis_mail.verdict.tables import TableRule
@@ -113,15 +115,19 @@ def test_a_negative_count_is_refused_where_a_message_has_the_feature() -> None:
 MAIL = [f"Subject: {'buy' if n % 2 else 'see'} {n}\n\nwords of {n // 3} and more".encode() for n in range(60)]
 
 
-def _learn(path: Path) -> Sieve:
+def _learn(path: Path, version: int = max(COMPILED_VERSIONS, default=VERSION)) -> Sieve:
     sieve = Sieve.open(path)
+    with sieve.store.transaction() as writer:
+        writer.write_setting("tokens", version)  # as if it had counts of another filter
     for n, raw in enumerate(MAIL[:40]):
         sieve.learn(raw, "spam" if n % 2 else "ham")
     return sieve
 
 
-def test_sorting_is_that_of_numpy(tmp_path: Path) -> None:
-    with _learn(tmp_path / "mail.tamis") as sieve:
+@pytest.mark.parametrize("version", COMPILED_VERSIONS)
+def test_sorting_is_that_of_numpy(tmp_path: Path, version: int) -> None:
+    with _learn(tmp_path / "mail.tamis", version) as sieve:
+        assert sieve.store.token_version() == version
         assert can_read_score_table(sieve.store)
         judged = [verdict.judgement for verdict in sieve.sort_many(MAIL)]
         expected = [one for one, _ in jobs.judge(sieve.store.path_name, MAIL)]
@@ -133,6 +139,17 @@ def test_sorting_is_that_of_numpy(tmp_path: Path) -> None:
         *_, last = verdicts
         assert first.judgement == before  # the table is read again when the store has changed
         assert last.log_odds > first.log_odds
+
+
+@pytest.mark.parametrize("version", COMPILED_VERSIONS)
+def test_a_store_that_was_upgraded_meanwhile_judges_by_its_new_tokens(tmp_path: Path, version: int) -> None:
+    with _learn(tmp_path / "mail.tamis") as sieve:
+        expected = [verdict.log_odds for verdict in sieve.sort_many(MAIL)]
+        judge = TableJudge(sieve.store)
+        judge.token_version = version  # that of the store before
+        judged = judge_batch(judge, MAIL, has_identity=False)
+        assert [judgement.log_odds for judgement, _ in judged] == expected
+        assert judge.token_version == sieve.store.token_version()
 
 
 def test_a_store_with_many_counts_has_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,9 +194,10 @@ def test_any_rows_are_read_or_refused(rows: list[tuple[int, bytes]]) -> None:
         assert len(table) <= 2 * sum(len(data) for _, data in rows)
 
 
-def test_features_of_a_batch_are_those_of_its_messages() -> None:
+@pytest.mark.parametrize("version", COMPILED_VERSIONS)
+def test_features_of_a_batch_are_those_of_its_messages(version: int) -> None:
     plain, digests = identify(MAIL)
-    expected = read_features(plain, 2)
+    expected = read_features(plain, version)
     batch = open_batch(MAIL)
     dates = read_batch(batch, range(len(MAIL)), version)
     found: list[Numbers] = [np.frombuffer(batch.features(index), "<u8") for index in range(len(MAIL))]
