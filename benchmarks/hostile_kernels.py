@@ -1306,11 +1306,13 @@ def _read_raw_messages(dice: Generator) -> Call:
         for _ in range(_small_size(dice))  # digests of eight are computed together
     ]
 
+    version = int(dice.integers(2, 4))
+
     def call(raws: Any, _: Any) -> Any:
         plain, digests = message.identify(raws)
-        read = features.read_features(plain, 2)
+        read = features.read_features(plain, version)
         batch = open_batch(raws)
-        dates = read_batch(batch, range(len(raws)), 2)
+        dates = read_batch(batch, range(len(raws)), version)
         packed = [batch.features(index) for index in range(len(raws))]
         if (batch.digests(), list(zip(packed, dates, strict=True))) != (digests, read):
             raise AssertionError("a batch is read otherwise than its messages")
@@ -1321,7 +1323,7 @@ def _read_raw_messages(dice: Generator) -> Call:
     def refer(raws: Any, _: Any) -> Any:
         plain = [canonical_reference.canonical(raw) for raw in raws]
         parsed = [message.parse(one) for one in plain]
-        packed = [features.pack_features(tokens.read(one, 2)) for one in parsed]
+        packed = [features.pack_features(tokens.read(one, version)) for one in parsed]
         dates = [read_date(one.headers) for one in parsed]
         headings = [read_by_python(raw, one) for raw, one in zip(raws, plain, strict=True)]
         return plain, [message.digest(one) for one in plain], headings, list(zip(packed, dates, strict=True))

@@ -31,7 +31,17 @@ SECOND_TOKENS = st.builds(
     marks=DOCUMENTS,
     relations=DOCUMENTS,
 )
-TOKENS = FIRST_TOKENS | SECOND_TOKENS
+THIRD_TOKENS = st.builds(
+    Tokens,
+    head=st.binary(max_size=40),
+    headers=DOCUMENTS,
+    words=DOCUMENTS,
+    marks=DOCUMENTS,
+    relations=DOCUMENTS,
+    patterns=DOCUMENTS,
+    subject=DOCUMENTS,
+)
+TOKENS = FIRST_TOKENS | SECOND_TOKENS | THIRD_TOKENS
 
 
 @given(TOKENS)

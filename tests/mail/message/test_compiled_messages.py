@@ -18,6 +18,7 @@ from tamis_mail.message.compiled import CANONICAL_FORM, MESSAGE_READER
 from tamis_mail.message.dates import read_date
 from tamis_mail.message.heading import read_by_python
 from tamis_mail.sample import messages
+from tamis_mail.tokens import reference
 from tests.compiled_core import needs_core
 
 pytestmark = needs_core
@@ -126,8 +127,9 @@ def compare(raw: bytes) -> None:
     assert MESSAGE_READER.read_headings([raw], [plain], CANONICAL_FORM)[0] in (None, heading)
     assert read_headings([raw], [plain]) == [heading]
     message = parse(plain)
-    expected = (pack_features(tokens.read(message, 2)), read_date(message.headers))
-    assert read_features([plain], 2) == [expected]
+    for version in tokens.COMPILED_VERSIONS:
+        expected = (pack_features(reference.read(message, version)), read_date(message.headers))
+        assert read_features([plain], version) == [expected]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map(b"".join))
@@ -213,7 +215,7 @@ def test_usual_messages_are_not_left_to_python() -> None:
     """A message of the sample that Python must read would hold the lock that others wait for."""
     assert MESSAGE_READER is not None
     plain = [canonical(one.raw) for one in islice(messages(), 200)]
-    assert None not in MESSAGE_READER.read_features(plain)
+    assert None not in MESSAGE_READER.read_features(plain, 3)
 
 
 def test_many_messages_at_once_give_what_each_gives() -> None:
@@ -223,7 +225,8 @@ def test_many_messages_at_once_give_what_each_gives() -> None:
     assert list(zip(plain, digests, strict=True)) == [
         (canonical(raw), digest(canonical(raw))) for raw in raws
     ]
-    assert read_features(plain, 2) == [read_features([one], 2)[0] for one in plain]
+    for version in tokens.COMPILED_VERSIONS:
+        assert read_features(plain, version) == [read_features([one], version)[0] for one in plain]
 
 
 @pytest.mark.parametrize("number", [1, 7, 8, 9, 60])
@@ -244,6 +247,6 @@ def test_what_is_no_message_is_refused(items: list[object]) -> None:
     with pytest.raises(TypeError, match="list of bytes"):
         CANONICAL_FORM.identify(items)
     with pytest.raises(TypeError, match="list of bytes"):
-        MESSAGE_READER.read_features(items)
+        MESSAGE_READER.read_features(items, 3)
     with pytest.raises(ValueError, match="one canonical form per message"):
         MESSAGE_READER.read_headings([b"a"], [], CANONICAL_FORM)

@@ -448,5 +448,7 @@ def test_what_is_no_text_is_refused() -> None:
         mail.read_relations((), b"", (), [1], (), 0)
     with pytest.raises(TypeError):
         mail.separate_words(b"x")
-    with pytest.raises(ValueError, match="version 1 or 2"):
-        mail.hash_tokens(b"", b"", b"", b"", b"", 3)
+    with pytest.raises(ValueError, match="version 1, 2 or 3"):
+        mail.hash_tokens(*[b""] * 7, 4)
+    with pytest.raises(ValueError, match="version 2 or 3"):
+        mail.read_tokens(parse(b""), 1)

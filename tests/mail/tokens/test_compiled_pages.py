@@ -36,8 +36,10 @@ def compare_page(page: str, tags: int = 250) -> None:
 
 
 def compare_body(message: Message) -> None:
-    read = body.read(message, 2)
-    assert mail.read_body(message) == (read.words, read.marks, read.links, read.images, read.hidden)
+    for version in (2, 3):
+        read = body.read(message, version)
+        expected = (read.words, read.marks, read.links, read.images, read.hidden)
+        assert mail.read_body(message, version) == expected
 
 
 def compare_text(text: str, kind: str = "text/plain", name: str = "") -> None:
@@ -434,7 +436,7 @@ def test_what_is_no_message_is_refused() -> None:
     with pytest.raises(TypeError, match="str"):
         mail.read_page(b"<p>", 250)
     with pytest.raises(AttributeError):
-        mail.read_body("<p>")
+        mail.read_body("<p>", 2)
 
 
 def test_characters_are_folded_alone_only_if_they_do_not_combine() -> None:
