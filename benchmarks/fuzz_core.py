@@ -156,7 +156,7 @@ class Work:
 
 
 def choose_versions(number: int) -> tuple[int, ...]:
-    """Return the versions of the tokens in which a message is compared: always the newest, some in old ones."""
+    """Return the versions of the tokens in which a message is compared: the newest, and sometimes all."""
     newest = tokens.VERSION
     return (newest,) if number % _OLD_VERSION else tokens.VERSIONS
 

@@ -68,4 +68,5 @@ def read(message: Message, version: int = VERSION) -> Tokens:
         # Imported only if needed: its regular expressions take long to compile.
         tokens: Tokens = import_module("tamis_mail.tokens.reference").read(message, version)
         return tokens
-    return Tokens(*core.mail.read_tokens(message, version), version)
+    head, headers, words, marks, relations, patterns, subject = core.mail.read_tokens(message, version)
+    return Tokens(head, headers, words, marks, relations, patterns, subject, version)
