@@ -81,7 +81,7 @@ void divide(std::string_view text, std::string& bytes, Hop<char>& hop) {
   char* const copy = bytes.data();
   char* const lowered = copy + padded + kBefore;
   auto* const properties = reinterpret_cast<std::uint8_t*>(lowered + padded);
-  std::memcpy(copy, text.data(), text.size());
+  std::copy(text.begin(), text.end(), copy);
   std::memset(copy + text.size(), 0, padded - text.size());
   find_properties(copy, padded, lowered, properties);
   hop.text = {copy, text.size()};

@@ -64,14 +64,15 @@ struct Pattern {
 template <class Char>
 void write_runs(View<Char> value, Pattern<Char>& pattern) {
   std::uint8_t before = kOther;
+  Char* end = pattern.characters.data();  // Not the size: to the compiler, what is written might change it.
   for (const Char c : first(value, kValue)) {
     const auto [sign, character_class] = look_up(c);
     // Without a branch, which no processor could predict.
-    pattern.characters[pattern.size] = sign;
-    pattern.size += (character_class == kOther) | ((character_class != before) & (character_class != kDigit));
+    *end = sign;
+    end += (character_class == kOther) | ((character_class != before) & (character_class != kDigit));
     before = character_class;
   }
-  pattern.size = std::min(pattern.size, kPattern);
+  pattern.size = std::min(static_cast<std::size_t>(end - pattern.characters.data()), kPattern);
 }
 
 // Each run of letters or digits as one sign and its length.
@@ -90,43 +91,44 @@ void write_lengths(View<Char> value, Pattern<Char>& pattern) {
   }
 }
 
-// Appends text[start:end] of a hop to a pattern of fewer than kHop characters; the end may be cut off.
+// Copies text[start:end] of a hop, at most kHop characters, and perhaps kSlack characters; returns the end of the copy.
 template <class Char>
-void copy(const Hop<Char>& hop, std::size_t start, std::size_t end, Pattern<Char>& pattern) {
+Char* copy(const Hop<Char>& hop, std::size_t start, std::size_t end, Char* target) {
   const std::size_t size = std::min(end - start, kHop);
-  Char* const target = pattern.characters.data() + pattern.size;
   if constexpr (sizeof(Char) == 1) {
     if (size <= kSlack) {  // Most words and gaps: what is copied in addition is overwritten.
       std::memcpy(target, hop.text.data() + start, kSlack);
-      pattern.size += size;
-      return;
+      return target + size;
     }
   }
-  std::copy_n(hop.text.data() + start, size, target);
-  pattern.size += size;
+  return std::copy_n(hop.text.data() + start, size, target);
 }
 
 // What a server wrote, with `x` in place of each word that has a point or a digit.
 template <class Char>
 void write_hop(const Hop<Char>& hop, Pattern<Char>& pattern) {
+  Char* const characters = pattern.characters.data();
+  Char* const limit = characters + kHop;
+  Char* end = characters;
   std::size_t last = 0;  // The end of the last word.
   for (const HopWord& word : hop.words) {
-    copy(hop, last, word.start, pattern);
+    end = copy(hop, last, word.start, end);
     last = word.end;
-    if (pattern.size >= kHop) break;
+    if (end >= limit) break;
     if (word.has_point_or_digit) {
-      pattern.add(Char{'x'});
+      *end++ = Char{'x'};
     } else {
-      copy(hop, word.start, word.end, pattern);
+      end = copy(hop, word.start, word.end, end);
     }
-    if (pattern.size >= kHop) break;
+    if (end >= limit) break;
   }
-  if (pattern.size < kHop) copy(hop, last, hop.text.size(), pattern);
-  pattern.size = std::min(pattern.size, kHop);
-  for (std::size_t place = 0; place < pattern.size; ++place) {
-    const Char c = pattern.characters[place];
-    pattern.characters[place] = c == Char{' '} ? Char{'_'} : c == Char{'_'} ? Char{'0'} : c;
+  if (end < limit) end = copy(hop, last, hop.text.size(), end);
+  const std::size_t size = std::min(static_cast<std::size_t>(end - characters), kHop);
+  for (std::size_t place = 0; place < size; ++place) {
+    const Char c = characters[place];
+    characters[place] = c == Char{' '} ? Char{'_'} : c == Char{'_'} ? Char{'0'} : c;
   }
+  pattern.size = size;
 }
 
 class PatternWriter {
