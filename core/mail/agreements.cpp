@@ -202,9 +202,7 @@ class FieldReader {
     domains_[kOfMessageId] = find_own_domain(lowered.add(fields.message_id));
     domains_[kOfReturnPath] = find_own_domain(lowered.add(fields.return_path));
     find_recipients(to, cc);
-    for (std::size_t i = 0; i < kDomains; ++i) {
-      endings_[i] = domains_[i].size() < kEnding ? View<Char>() : domains_[i].substr(domains_[i].size() - kEnding);
-    }
+    std::transform(domains_.begin(), domains_.end(), endings_.begin(), read_ending);
     for (std::size_t age = 0; age < fields.hop_count; ++age) {
       const std::size_t index = fields.hop_count - 1 - age;
       if constexpr (sizeof(Char) == 1) {
@@ -287,9 +285,7 @@ class FieldReader {
     const auto read_host = [this](View<Char> host) {
       for (std::size_t i = 0; i < kDomains; ++i) {  // The domain of a host is the end of its name.
         const View<Char> domain = domains_[i];
-        if (is_in_route_[i] || host.size() < domain.size() || !std::equal(domain.rbegin(), domain.rend(), host.rbegin())) {
-          continue;
-        }
+        if (is_in_route_[i] || host.size() < domain.size() || host.substr(host.size() - domain.size()) != domain) continue;
         is_in_route_[i] = find_lowered_domain(host) == domain;
       }
     };
@@ -301,12 +297,18 @@ class FieldReader {
     if (word.find(Char{'.'}) != kNowhere) read_host(word);
   }
 
-  // Whether a word has the last characters of a domain.
+  // The last four characters as one number; 0 if there are fewer.
+  static std::uint64_t read_ending(View<Char> name) {
+    if (name.size() < 4) return 0;
+    std::uint64_t ending = 0;
+    for (std::size_t i = name.size() - 4; i < name.size(); ++i) ending = ending << 16 | static_cast<std::uint16_t>(name[i]);
+    return ending;
+  }
+
+  // Whether a word may have the last characters of a domain.
   bool may_matter(View<Char> word) const {
-    for (const View<Char> ending : endings_) {
-      if (ending.empty() || (word.size() >= kEnding && word.substr(word.size() - kEnding) == ending)) return true;
-    }
-    return false;
+    const std::uint64_t ending = read_ending(word);
+    return std::any_of(endings_.begin(), endings_.end(), [ending](std::uint64_t one) { return one == 0 || one == ending; });
   }
 
   // Returns what the name that a computer claimed is, and whether it has the domain of the known name, as a number below
@@ -336,8 +338,7 @@ class FieldReader {
   AgreementTokens& tokens_;
   std::array<View<Char>, kDomains> domains_;
   std::array<bool, kDomains> is_in_route_{};
-  static constexpr std::size_t kEnding = 4;
-  std::array<View<Char>, kDomains> endings_;  // The last characters of each domain; nothing of one with fewer.
+  std::array<std::uint64_t, kDomains> endings_{};  // The last characters of each domain.
   std::vector<View<Char>> recipients_;
   bool is_known_ = false, is_addressed_ = false;  // Whether a hop names a recipient, and one of those of To and Cc.
 };
