@@ -47,6 +47,8 @@ class DateScanner {
 
   // Finds a date that begins at `start`; its end is `place` then.
   bool match(Form form, std::size_t start);
+  // Finds the only date of a text in the usual form, such as " Fri, 23 Aug 2002 23:10:22 +0800 (HKT)".
+  bool match_usual();
   // Returns the date that was found; nothing if there is no such day or time.
   std::optional<SentTime> find_time() const;
 
@@ -133,6 +135,39 @@ bool DateScanner<Char>::match(Form form, std::size_t start) {
       return true;
   }
   return false;
+}
+
+template <class Char>
+bool DateScanner<Char>::match_usual() {
+  constexpr std::size_t kUsual = 31;  // Characters with two digits of the day. A shorter text is searched in the general way.
+  std::size_t at = !text_.empty() && text_[0] == Char{' '};
+  if (text_.size() < at + kUsual || !is(U',', at + 3) || !is(U' ', at + 4)) return false;
+  if (!is_letter(text_[at]) || !is_letter(text_[at + 1]) || !is_letter(text_[at + 2]) || !is_digit(text_[at + 5])) return false;
+  const std::size_t digits = is_digit(text_[at + 6]) ? 2 : 1;
+  day_ = to_number(at + 5, digits);
+  at += 5 + digits;  // At the space before the month.
+  const auto has_digits = [this](std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!is_digit(text_[first + i])) return false;
+    }
+    return true;
+  };
+  if (!is(U' ', at) || !is(U' ', at + 4) || !has_digits(at + 5, 4) || !is(U' ', at + 9) || !has_digits(at + 10, 2) ||
+      !is(U':', at + 12) || !has_digits(at + 13, 2) || !is(U':', at + 15) || !has_digits(at + 16, 2) || !is(U' ', at + 18) ||
+      !(is(U'+', at + 19) || is(U'-', at + 19)) || !has_digits(at + 20, 4)) {
+    return false;
+  }
+  for (std::size_t rest = at + 24; rest < text_.size(); ++rest) {
+    if (is_digit(text_[rest])) return false;
+  }
+  place = at + 1;
+  if (!read_month() || place != at + 4) return false;
+  year_ = to_number(at + 5, 4);
+  hour_ = to_number(at + 10, 2);
+  minute_ = to_number(at + 13, 2);
+  second_ = to_number(at + 16, 2);
+  east_ = 0;
+  return read_offset(at + 19);
 }
 
 template <class Char>
@@ -272,8 +307,10 @@ bool find_last(View<Char> text, Form form, std::optional<SentTime>& time) {
 template <class Char>
 std::optional<SentTime> parse(View<Char> text) {
   std::optional<SentTime> time;
-  // Nearly all dates have the first form, and are the last thing in a field: it is searched for from right to left.
+  // Nearly all dates have the usual form, most others are the last thing in a field and have the first form: it is searched for
+  // from right to left.
   DateScanner<Char> scanner(text);
+  if (scanner.match_usual()) return scanner.find_time();
   bool may_have_time = false;  // Every form has a time: digits, a colon or a point, and digits.
   for (std::size_t place = text.size(); place-- > 0;) {
     may_have_time = may_have_time || text[place] == Char{':'} || text[place] == Char{'.'};
