@@ -188,4 +188,5 @@ def limit_blas(size: int) -> AbstractContextManager[None]:
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
+    # threadpoolctl finds the BLAS libraries of this process, and limits the number of their threads.
     return import_package("threadpoolctl", "a matrix product").ThreadpoolController()

@@ -160,7 +160,7 @@ class Sieve:
         return self._recorder.fault
 
     def log_verdict(self, raw: bytes, verdict: Verdict, *, source: str = "") -> None:
-        """Record a verdict in the log, for `tamis log` and `tamis digest`.
+        """Record a verdict in the log, for the commands `tamis log` and `tamis digest`, which list verdicts.
 
         Verdicts are written in batches, by `flush_log` and by `close`.
         """

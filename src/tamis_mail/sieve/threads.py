@@ -113,7 +113,7 @@ class Threads:
 
     def _work(self) -> None:
         if core is not None:
-            core.mail.reserve_large_pages()  # as far as `keep_freed_memory` was called
+            core.mail.reserve_large_pages()  # if this process keeps the memory that it frees
         with keep_stores_open():
             while (item := self._queue.get()) is not None:
                 result, function, arguments = item

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tamis_mail.store.tables import CountTable
     from tamis_mail.verdict.fitting import GroupedFeatures, PreparedFit, Training, WeightFit
 
-    # digest of a message → the object with the features of its bundle (a part of the messages of a
-    # transaction), and the index of the message there
+    # digest of a message → the object with the features of all messages of its bundle, and the index of the
+    # message there
     Features = Mapping[bytes, PlaceInPart]
 
 FIRST_FIT = (

@@ -242,11 +242,11 @@ def _score_views(
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
     sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0, groups)
-    familiar = known[:, : HEADERS + 1].sum(axis=1)
-    familiarity = familiar / (familiar + rule.acquaintance)
+    n_known = known[:, : HEADERS + 1].sum(axis=1)  # known n-grams and headers
+    offset_factors = n_known / (n_known + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
-    intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
-    view_scores: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
+    offsets = (sizes * tilt + reluctance * doubt) * offset_factors[:, np.newaxis]
+    view_scores: NDArray[np.float64] = (sums + offsets) / (sizes + reluctance) * shrinkages
     presences: NDArray[np.float64] = known / (sizes + reluctance) * shrinkages
     return view_scores, presences
 

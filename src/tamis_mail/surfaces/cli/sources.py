@@ -61,6 +61,8 @@ def open_sources(
 def prepare_bulk_work() -> None:
     """Configure memory, the garbage collector and threads for a process that ends after one command."""
     if core is not None:  # the compiled core
+        # Memory that is freed is used again, not given back to the system; the next 31 MB of this thread lie
+        # in pages of 2 MB, which the system makes faster than the same memory in pages of 4 KB.
         core.mail.keep_freed_memory()
         core.mail.reserve_large_pages()
     gc.disable()  # messages, features and verdicts refer to nothing that refers to them
@@ -138,8 +140,8 @@ class SourceReader:
         """Record how many messages are committed to the store."""
         self.done = done
 
-    def _format_bar(self, share: float, seconds: float) -> str:
-        return format_bar(self._command, self.read, share, seconds)
+    def _format_bar(self, fraction: float, seconds: float) -> str:
+        return format_bar(self._command, self.read, fraction, seconds)
 
 
 @record(frozen=True, slots=True)
@@ -223,17 +225,17 @@ def join_names(names: Sequence[str], limit: int = _MAX_NAMES) -> str:
     return ", ".join(names[:limit]) + suffix
 
 
-def format_bar(command: str, read: int, share: float, seconds: float) -> str:
+def format_bar(command: str, read: int, fraction: float, seconds: float) -> str:
     """Format a progress bar with rate and remaining time.
 
     >>> format_bar("learn", 12000, 0.25, 10.0)
     'learn [#####               ]  25 %  12,000 messages, 1,200/s, 0:30 left'
     """
-    share = min(max(share, 0.0), 1.0)
-    filled = "#" * round(20 * share)
-    seconds_left = seconds * (1 - share) / share if share else 0.0
+    fraction = min(max(fraction, 0.0), 1.0)
+    filled = "#" * round(20 * fraction)
+    seconds_left = seconds * (1 - fraction) / fraction if fraction else 0.0
     time_left = (
-        f", {int(seconds_left) // 60}:{int(seconds_left) % 60:02d} left" if share and seconds >= 1 else ""
+        f", {int(seconds_left) // 60}:{int(seconds_left) % 60:02d} left" if fraction and seconds >= 1 else ""
     )
     rate = f", {read / seconds:,.0f}/s" if seconds >= 1 else ""
-    return f"{command} [{filled:<20}] {share:4.0%}  {read:,} messages{rate}{time_left}".replace("%", " %")
+    return f"{command} [{filled:<20}] {fraction:4.0%}  {read:,} messages{rate}{time_left}".replace("%", " %")
