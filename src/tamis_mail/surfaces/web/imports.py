@@ -23,7 +23,7 @@ from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web.actions import judge_again
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.jobs import Job
-from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.pages import show_invisible
 from tamis_mail.surfaces.web.threads import Connections
 
 _LABELS = ("", "spam", "ham")  # of an import; with "" its messages are only judged
@@ -41,7 +41,7 @@ async def receive_import(context: Context, request: Request, name: str, label: s
     """
     if label not in _LABELS:
         raise HTTPException(400, f"label is {label[:40]!r}, expected spam, ham or nothing")
-    title = mark_controls(name)[:100] or "mailbox"
+    title = show_invisible(name)[:100] or "mailbox"
     folder = context.imports
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{secrets.token_hex(8)}.mail"
@@ -167,7 +167,7 @@ def judge_all(connections: Connections, job: Job) -> None:
         job.done += len(rows)
 
 
-async def watch_folders(context: Context) -> None:
+async def poll_folders(context: Context) -> None:
     """Read the watched folders again and again, until the task is cancelled."""
     while True:
         job = context.jobs.add("Reading the folders")

@@ -2,7 +2,7 @@
 
 Each thread has connections of its own, which it opens when it is first used. Everything that changes the
 store runs in the one writer thread, in the order in which it was submitted. Work that takes seconds (figures)
-or minutes (imports) has threads of its own, so that a page waits for neither.
+or minutes (imports of mailboxes) has threads of its own, so that a page waits for neither.
 """
 
 import asyncio
