@@ -186,7 +186,7 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     sources = import_module("tamis_mail.surfaces.cli.sources")
     all_sources = sources.open_sources(options.paths, allow_mbox=True)
     sources.prepare_bulk_work()  # sets memory, garbage collector and threads of this process for speed
-    unread = False
+    has_unread = False  # whether some mail could not be read
     with _open_sieve(options) as sieve:
         for source in all_sources:
             # What is needed of each message once its verdict comes: its JSON fields, and itself.
@@ -202,10 +202,10 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
                         if sieve:
                             sieve.log_verdict(message.raw, verdict, source=_name_source(message))
                         write_line(_format_line(verdict, note, options))
-            unread = unread or bool(source.unread)
+            has_unread = has_unread or bool(source.unread)
         if sieve:
             _write_log(sieve, options)
-    return ERROR_STATUS if unread else 0
+    return ERROR_STATUS if has_unread else 0
 
 
 @contextmanager

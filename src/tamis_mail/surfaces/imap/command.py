@@ -38,6 +38,7 @@ def run(out: TextIO, options: Namespace) -> int:
             mailbox,
             account=f"imap {account.user} {account.host}",
             source="imap",
+            # printed, with --move, after a first pass that moved nothing
             command=f"tamis watch imap {format_account(options, account)}",
         )
     finally:

@@ -84,7 +84,7 @@ _LISTED_MESSAGE = _object_schema(
     stale=_BOOLEAN,  # whether there is no verdict, or something was learned after it
     label=_TEXT,
 )
-# `spam` and `ham`: how many messages of spam, and how many others, have the token.
+# The fields of `Evidence`; `spam` and `ham` are the numbers of messages that have the token.
 _EVIDENCE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
 _VERDICT = _object_schema(
     digest=_DIGEST,

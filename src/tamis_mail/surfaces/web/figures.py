@@ -54,7 +54,7 @@ class Figure:
 
     title: str
     compute: Callable[[Connections, Progress], Values]
-    reads_verdicts: bool = False  # whether it depends on the verdicts of log and catalog, not on the store
+    depends_on_verdicts: bool = False  # on those of log and catalog, instead of the store
 
 
 def _compute_study(connections: Connections, progress: Progress) -> Values:
@@ -290,7 +290,7 @@ def _replace_nan(values: Values) -> Values:
 FIGURES = {
     "study": Figure("Judging learned messages by the others", _compute_study),
     "weights": Figure("Reading the weights", _compute_weights),
-    "trend": Figure("Fitting the trend of verdicts", _compute_trend, reads_verdicts=True),
+    "trend": Figure("Fitting the trend of verdicts", _compute_trend, depends_on_verdicts=True),
     "drift": Figure("Judging each period by earlier mail", _compute_drift),
     "campaigns": Figure("Searching campaigns", _compute_campaigns),
     "map": Figure("Drawing the map", _compute_map),

@@ -1,6 +1,6 @@
 """Jobs: work that one request starts, and whose progress other requests read.
 
-It is a function of `Connections`, which are those of its thread to the store and to the catalog.
+The work is a function of `Connections`, those of a thread to the store and to the catalog.
 """
 
 import secrets
