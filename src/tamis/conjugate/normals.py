@@ -83,7 +83,7 @@ def check_location_and_scale(location: ArrayLike, scale: ArrayLike) -> tuple[Arr
 
 
 def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
-    """The keys of a posterior, given those of the prior; see `prior.combine_keys`.
+    """The keys of a posterior: those of the prior, or of the statistic if the prior has none.
 
     A prior without keys may have more batch axes than the statistic: (4, 3), for example, if the statistic
     has three labels. The labels then name an axis that is not the first, and are dropped.

@@ -22,7 +22,9 @@ class Bernoulli(ProbabilityFamily):
     (0.55, -0.847)
     """
 
-    extra_successes: ClassVar[float] = 0.0  # because η is the logit: see `ProbabilityFamily`
+    extra_successes: ClassVar[float] = (
+        0.0  # of the beta prior, beyond its pseudo-successes: 0, because η is the logit
+    )
 
     probability: Array  # batch
 

@@ -25,7 +25,9 @@ class Poisson(RateFamily):
     (10.629278904, -inf)
     """
 
-    extra_events: ClassVar[float] = 0.0  # because η = log rate: see `RateFamily`
+    extra_events: ClassVar[float] = (
+        0.0  # of the gamma prior's shape, beyond its pseudo-events: 0, because η = log rate
+    )
 
     rate: Array  # batch
 
