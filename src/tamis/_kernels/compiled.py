@@ -16,7 +16,7 @@ import numpy as np
 from tamis import threads
 from tamis._core import sums
 
-# Those of these functions that are not called here need no chunks, and are only passed on.
+# The functions that are not called here are passed on as they are; `reference` describes them.
 from tamis._core.sums import (
     add_row,
     are_codes_within,

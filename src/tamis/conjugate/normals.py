@@ -194,6 +194,7 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     start, lower, upper = _choose_start_and_bounds(unit, n.max(axis=0))
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        # `active` has the indices of the points' cells, those that `maximize` has not finished.
         return _evidence_and_gradient(
             point, unit[active], n[:, active], means[:, active], scatters[:, active]
         )

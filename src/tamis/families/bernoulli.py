@@ -22,9 +22,8 @@ class Bernoulli(ProbabilityFamily):
     (0.55, -0.847)
     """
 
-    extra_successes: ClassVar[float] = (
-        0.0  # of the beta prior, beyond its pseudo-successes: 0, because η is the logit
-    )
+    # Added to the pseudo-successes of a prior for the beta's first parameter: 0, because η is the logit.
+    extra_successes: ClassVar[float] = 0.0
 
     probability: Array  # batch
 

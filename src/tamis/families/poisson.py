@@ -25,9 +25,7 @@ class Poisson(RateFamily):
     (10.629278904, -inf)
     """
 
-    extra_events: ClassVar[float] = (
-        0.0  # of the gamma prior's shape, beyond its pseudo-events: 0, because η = log rate
-    )
+    extra_events: ClassVar[float] = 0.0  # added to a prior's events for the gamma's shape: 0 if η = log rate
 
     rate: Array  # batch
 

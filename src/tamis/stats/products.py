@@ -398,7 +398,7 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
 def _split_into_slices(values: Floats) -> Iterator[Floats]:
     """Yield arrays whose sum is `values`: integers of at most 20 bits, times a power of two per column."""
     rest = values
-    exponent = _kernels.span(values)[0][0]  # of the largest magnitude in each column, which is below 2**this
+    exponent = _kernels.span(values)[0][0]  # magnitudes in each column are below 2**exponent
     while rest.any():
         exponent = exponent - _SLICE
         constant = np.ldexp(1.5, 52 + exponent)  # floats of this size are multiples of 2**exponent

@@ -30,8 +30,7 @@ class Rows:
     """
 
     table: Matrix  # (n, d)
-    # (2, d): of each column, the exponents of the largest and of the smallest nonzero magnitude, as
-    # `_kernels.span` returns them, with the largest of all and the first column that is not finite, or -1
+    # (2, d): exponents of the largest and of the smallest nonzero magnitude of each column (`_kernels.span`)
     bounds: Int64s
     largest: int  # the largest exponent of all columns
     weights: Floats | None = None  # (n, 1)
@@ -44,6 +43,7 @@ class Rows:
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check the data, the weights and the labels `by`. With `missing`, NaN is left out of every sum."""
         table = arrays.to_matrix(data)
+        # `nonfinite` is the first column with NaN or ∞, or -1.
         bounds, largest, nonfinite = _kernels.span(table.values)
         present = None
         if nonfinite >= 0 and missing:

@@ -39,9 +39,9 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """The definition of a token by scikit-learn's parameters, and by `pairs`, as `Tokenizer` does.
+    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`.
 
-    It has the methods of `tamis.text.tokenizer.Reader`, and `Tokenizer` has them, too.
+    Both have the methods of the protocol `Reader` (`tamis.text.tokenizer`).
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
