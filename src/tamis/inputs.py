@@ -47,6 +47,7 @@ def read_first_table(data: object, sparse: bool = True, absent: object = None) -
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
     is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # then its dtype decides the kinds
     kinds = table.kinds if is_typed else find_kinds(table)
+    # Warnings about categories that are dates, or hardly ever repeat a value, for the model to give.
     remarks = find_poor_categories(table, range(table.width))
     return table, Schema(table.width, kinds, table.names, library, remarks)
 

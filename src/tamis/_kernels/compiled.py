@@ -15,6 +15,8 @@ import numpy as np
 
 from tamis import threads
 from tamis._core import sums
+
+# The functions that are not called here are passed on as they are; `reference` describes them.
 from tamis._core.sums import (
     add_row,
     are_codes_within,
@@ -26,7 +28,7 @@ from tamis._core.sums import (
     multiply,
     settle,
 )
-from tamis._kernels.reference import HALF, Floats, Indices, Words
+from tamis._kernels.reference import HALF, Floats, Indices, Int64s, Words
 
 __all__ = [
     "add_row",
@@ -63,11 +65,12 @@ Adder: TypeAlias = Callable[[int, int, Words, Words, int, int | None], tuple[int
 MIN_VALUES_PER_CELL = 8  # with fewer, adding up the words of the chunks takes the time that threads save
 
 
-def span(values: Floats) -> tuple[Words, int, int]:
+def span(values: Floats) -> tuple[Int64s, int, int]:
     n, m = values.shape
-    bounds = np.empty((2, m), np.int64)
+    bounds = np.empty((2, m), np.int64)  # exponents of each column's largest and smallest nonzero magnitude
     count = threads.count_chunks(values.size)
     if count == 1:
+        # It also returns the largest exponent, and the index of a column that is not finite, or -1.
         return bounds, *sums.span(values, bounds)
     extents = np.empty((count, 3, m))  # of each chunk: largest and least magnitudes, and checks for NaN and ∞
     threads.run_in_turns(
@@ -90,7 +93,7 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     return value, rest
 
 
-def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
+def deposit(values: Floats, bounds: Int64s, group: Int64s, groups: int) -> tuple[Words, int]:
     work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
         return sums.deposit(values, bounds, group, groups)
@@ -102,7 +105,9 @@ def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[W
     return _add_chunks([(chunk,) for chunk in chunks])[0]
 
 
-def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
+def deposit_powers(
+    values: Floats, bounds: Int64s, group: Int64s, groups: int
+) -> tuple[Words, int, Words, int]:
     work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
         return sums.deposit_powers(values, bounds, group, groups)
@@ -116,7 +121,7 @@ def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> 
 
 
 def deposit_rows(
-    values: Floats, group: Words, groups: int, power: int
+    values: Floats, group: Int64s, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
     work = _count_work(values, groups)
     if threads.count_chunks(work) == 1:
@@ -125,10 +130,11 @@ def deposit_rows(
     def add(start: int, stop: int) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
         return sums.deposit_rows(values[start:stop], group[start:stop], groups, power)
 
+    # Of each chunk: its sums, the largest exponent of its values, and whether all are finite.
     chunks = threads.map_row_chunks(len(values), work, add)
     if not all(is_finite for _, _, is_finite in chunks):
         return (), 0, False
-    return _add_chunks([chunk[0] for chunk in chunks]), max(largest for _, largest, _ in chunks), True
+    return _add_chunks([chunk[0] for chunk in chunks]), max(exponent for _, exponent, _ in chunks), True
 
 
 def _add_chunks(chunks: list[tuple[tuple[Words, int], ...]]) -> tuple[tuple[Words, int], ...]:
@@ -140,7 +146,7 @@ def _add_chunks(chunks: list[tuple[tuple[Words, int], ...]]) -> tuple[tuple[Word
 
 
 def deposit_columns(
-    columns: list[Floats], group: Words, groups: int, power: int
+    columns: list[Floats], group: Int64s, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
     work = len(columns[0]) * len(columns)
     if threads.count_chunks(work) == 1:
@@ -150,10 +156,11 @@ def deposit_columns(
         chunk = [column[start:stop] for column in columns]
         return sums.deposit_columns(chunk, group[start:stop], groups, power)
 
+    # Of each chunk: its sums, the largest exponent of its values, and a column that is not finite, or -1.
     chunks = threads.map_row_chunks(len(columns[0]), work, add)
     if nonfinite := [column for _, _, column in chunks if column >= 0]:
         return (), 0, min(nonfinite)
-    return _add_chunks([chunk[0] for chunk in chunks]), max(largest for _, largest, _ in chunks), -1
+    return _add_chunks([chunk[0] for chunk in chunks]), max(exponent for _, exponent, _ in chunks), -1
 
 
 def _count_work(values: Floats, groups: int) -> int:
@@ -162,11 +169,11 @@ def _count_work(values: Floats, groups: int) -> int:
 
 
 def deposit_sparse(
-    indptr: Words,
+    indptr: Int64s,
     indices: Indices,
     values: Floats,
     weights: Floats,
-    group: Words,
+    group: Int64s,
     groups: int,
     columns: int,
 ) -> tuple[Words, int]:
@@ -184,7 +191,7 @@ def deposit_sparse(
 
 
 def deposit_codes(
-    codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
+    codes: Int64s, offsets: Int64s, weights: Floats, group: Int64s, groups: int
 ) -> tuple[Words, int]:
     columns = int(offsets[-1])
     count = threads.count_chunks(codes.size + groups * columns)
@@ -204,9 +211,9 @@ class _Chunks(NamedTuple):
     """Rows split into chunks, and the function that adds one chunk."""
 
     add: Adder
-    group: Words
-    order: Words  # the order of the rows; empty for their own order
-    cuts: Words  # (chunks + 1,): the boundaries of the chunks, in this order
+    group: Int64s
+    order: Int64s  # the order of the rows; empty for their own order
+    cuts: Int64s  # (chunks + 1,): the boundaries of the chunks, in this order
     columns: int  # the number of cells of each group
 
     def add_together(self, words: Words, low: int | None) -> list[tuple[int, int, int]]:
@@ -267,7 +274,7 @@ def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats
     return scores
 
 
-def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+def gather_scores(codes: Int64s, offsets: Int64s, table: Floats, constant: Floats) -> Floats:
     scores = np.empty((len(codes), len(constant)))
     parameters = offsets, table, constant
     _write_in_chunks(sums.gather_scores, codes, parameters, scores, codes.size * len(constant))
@@ -282,8 +289,8 @@ def log_sum_rows(scores: Floats) -> Floats:
 
 def _write_in_chunks(
     kernel: Callable[..., None],
-    rows: Floats | Words,
-    parameters: tuple[Floats | Words, ...],
+    rows: Floats | Int64s,
+    parameters: tuple[Floats | Int64s, ...],
     results: Floats,
     work: int,
 ) -> None:

@@ -69,9 +69,10 @@ class Moments(Sums):
         Sums of the diagonal form are exact. In the full form, by default, sums of products about the mean are
         rounded; the scatter then has a relative error below 1e-12. `exact=True` avoids the rounding, and
         takes about six times as long for many rows. The products of at most 65,536 values (16,384 if there
-        are weights), of at most 16 rows per label on average, and of outliers (`tamis.stats.outliers`) are
-        never rounded. (With weights, products below 1e-290 are: their rounding errors underflow.)
-        `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
+        are weights), of at most 16 rows per label on average, and of outliers (`tamis.stats.outliers`: rows
+        very far from the median of their label) are never rounded. (With weights, products below 1e-290 are:
+        their rounding errors underflow.) `missing=True` leaves NaN out of its column's sums; the full form
+        does not accept it.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -116,8 +117,8 @@ class Moments(Sums):
         groups, n = 1 if keys is None else len(keys), len(columns[0])
         if n < _MIN_ROWS * groups or groups > _MAX_GROUPS or (group is not None and len(group) != n):
             return None
-        sums, largest, nonfinite = _kernels.deposit_columns(columns, group, groups, 2)
-        if nonfinite >= 0 or not can_square(largest):
+        sums, exponent, nonfinite = _kernels.deposit_columns(columns, group, groups, power=2)
+        if nonfinite >= 0 or not can_square(exponent):
             return None
         return cls._make_from_sums(sums, n, len(columns), by)
 
@@ -136,10 +137,10 @@ class Moments(Sums):
             return None
         if labels is not None and len(labels) != n:
             return None
-        sums, largest, is_finite = _kernels.deposit_rows(
-            values, None if labels is None else labels.group, groups, 2
+        sums, exponent, is_finite = _kernels.deposit_rows(
+            values, None if labels is None else labels.group, groups, power=2
         )
-        return cls._make_from_sums(sums, n, d, labels) if is_finite and can_square(largest) else None
+        return cls._make_from_sums(sums, n, d, labels) if is_finite and can_square(exponent) else None
 
     @classmethod
     def _make_from_sums(cls, sums: tuple[tuple[Words, int], ...], n: int, d: int, by: Labels | None) -> Self:
