@@ -219,6 +219,7 @@ _PCA = DictOf(
                     # "freedom": degrees of freedom; "error": a bound on the largest singular value of the
                     # residuals of the rows
                     "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
+                    # of each number of components: log-evidence, or mean log-density of held-out rows
                     "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
                 optional=("scores",),
@@ -286,7 +287,7 @@ _FACTORS = DictOf(
                 optional=2,  # files of older versions lack the last two
             )
         ),
-        "range": TupleOf({"low": Real(), "high": Real()}),
+        "range": TupleOf({"low": Real(), "high": Real()}),  # of the ratings: predictions are limited to it
         "course": TupleOf(  # the history of the fit
             {
                 "sweeps": Integer(),
