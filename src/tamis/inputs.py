@@ -62,8 +62,8 @@ def read_next_table(
     """Read further rows of the same columns, which are matched by name if the rows and the schema have names.
 
     `caller` is the estimator's name for error messages, and `sparse` whether sparse matrices are accepted.
-    `takes_missing` is whether the model takes NaN. If a row is a mapping, `absent` is the value of a column that it
-    does not name, and names that the schema does not have are ignored.
+    `takes_missing` is whether the model takes NaN. If a row is a mapping, `absent` is the value of a column
+    that it does not name, and names that the schema does not have are ignored.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
@@ -181,7 +181,7 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
 def _find_columns(
     names: tuple[object, ...], wanted: tuple[object, ...], caller: str, takes_missing: bool
 ) -> list[int]:
-    """Return the index among `names` of each name in `wanted`. `takes_missing` is whether the model takes NaN."""
+    """Return the index among `names` of each name in `wanted`; `takes_missing` says if NaN is allowed."""
     columns = {name: j for j, name in enumerate(names)}
     if absent := [name for name in wanted if name not in columns]:
         remedy = "add it, as NaN if unknown" if takes_missing else "add it"

@@ -173,7 +173,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         return self.__dict__.get("_fitted")
 
     def _require_state(self, attribute: str = "") -> S:
-        """Return the state; if there is none, raise NotFittedError, which names the attribute that was read, if any."""
+        """Return the state; if there is none, raise NotFittedError, which names the attribute, if given."""
         state = self._get_state_or_none()
         if state is None or state.is_empty:
             message = f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"

@@ -167,7 +167,7 @@ class TableSums:
         """Sum the columns that are cut in these ways, by one query: see `sum_powers`."""
         select = self._select([cut.column for cut in cuts], thresholds)
         counted = {f"v{cut.column}": f"v{cut.column}" for cut in cuts}
-        # Each nested query cuts one more chunk off each value; `widths` are those of a column's chunks in bits.
+        # Each nested query cuts another chunk off each value; `widths` are the numbers of bits of chunks.
         for step in range(max(len(cut.widths) for cut in cuts)):
             select = self._nest(select, counted | _merge(cut.select_chunks(step) for cut in cuts))
         if squares:  # chunks are cut into slices, whose products an integer can hold

@@ -224,7 +224,7 @@ class _Column(NamedTuple):
     ) -> "_Column":
         """Select a column's terms, with these indices and values, from the counts of all terms (K, terms)."""
         counts = total.reindex(lambda words: words[..., term_indices])
-        # How many values the column can have without one of them; `min_values` of the block is the least number.
+        # How many values the column can have without one of them, but at least the block's `min_values`.
         rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
         sizes = [block.apply_min_values(np.array([count]))[0] for count in rest]
         return cls(

@@ -179,8 +179,8 @@ class ShardedRows(LinearRows):
     ) -> "ShardedRows":
         """Survey all shards in one pass; the centre was already subtracted from their rows.
 
-        If targets are indices of classes, `classes` is the number of classes. If `row_counts`, the number of rows
-        of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
+        If targets are indices of classes, `classes` is the number of classes. If `row_counts`, the number of
+        rows of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
         process, by which Newton's method for a model of `size` parameters starts.
         """
         indices = None if row_counts is None else choose_sample(sum(row_counts.values()), size)
