@@ -518,7 +518,9 @@ def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
         if isinstance(block, CategoryColumns):
             _check_terms(part.terms, name, width)
         if isinstance(block, FamilyColumns) and part.total.shape[-1] != block.n_sufficient:
-            raise ValueError(f"{name} has {part.total.shape[-1]} sums per column, expected {block.n_sufficient}")
+            raise ValueError(
+                f"{name} has {part.total.shape[-1]} sums per column, expected {block.n_sufficient}"
+            )
         if isinstance(block, GaussianVectors):
             form = "full" if block.covariance in ("full", "tied") else "diagonal"
             if part.form != form:
