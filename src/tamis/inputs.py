@@ -181,7 +181,7 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
 def _find_columns(
     names: tuple[object, ...], wanted: tuple[object, ...], caller: str, takes_missing: bool
 ) -> list[int]:
-    """Return the index in `names` of each name in `wanted`; `takes_missing` is whether the model takes NaN."""
+    """Return the index in `names` of each name in `wanted`; `takes_missing`: whether the model takes NaN."""
     columns = {name: j for j, name in enumerate(names)}
     if absent := [name for name in wanted if name not in columns]:
         remedy = "add it, as NaN if unknown" if takes_missing else "add it"

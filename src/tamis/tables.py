@@ -18,7 +18,7 @@ from tamis.arrays import Array, Matrix
 from tamis.stats.keys import Keys
 
 Kind = Literal["number", "integer", "bool", "category"]
-RowIndex = NDArray[np.int64] | NDArray[np.bool_] | slice
+RowIndex = NDArray[np.int64] | NDArray[np.bool_] | slice  # selects rows: indices, a mask, or a slice
 
 _WIDENING: tuple[Kind, ...] = ("bool", "integer", "number", "category")  # each can hold the values before it
 _ALL = slice(None)

@@ -334,7 +334,7 @@ class BernoulliNB(DiscreteClassifier):
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
-        """What `partial_fit_sums` expects sums of: flags above 0; None for any other `binarize`."""
+        """What `partial_fit_sums` expects sums of: flags of values above 0; None if `binarize` is not 0."""
         return "flags" if self.binarize == 0.0 else None
 
     @property
