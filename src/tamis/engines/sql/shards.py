@@ -72,7 +72,7 @@ class SQLShards:
         """Return the number of rows, and the moments of these columns in the form "full"."""
         sums, indices = TableSums(self.table, columns), range(len(columns))
         with self.table.keep_snapshot():
-            profiles = sums.profile_columns(indices)
+            profiles = sums.profile_columns(indices)  # the number and the range of each column's values
             powers = sums.sum_powers(profiles, squares=False)
             refuse_missing(columns, profiles, powers.row_counts[0])
             products = sums.sum_products(indices)

@@ -210,7 +210,13 @@ class Alternating(SweepModel):
         items[:, :-1] = scale * self._find_singular_vectors(ratings, level, rng)
         users = np.zeros((ratings.n_users, self.rank + 1))
         bins = ratings.n_time_bins
-        return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.n_items, bins)))
+        return Factors(
+            level,
+            users,
+            items,
+            time_offsets=np.zeros(bins),
+            item_time_offsets=np.zeros((ratings.n_items, bins)),
+        )
 
     def _find_singular_vectors(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
         """The leading right singular vectors (items, k) of the residuals (users, items), approximately.
