@@ -95,8 +95,8 @@ class Recorder:
         events: list[Event] = []
         for source, changes in changes_by_source:
             forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
-            # A receipt without entries makes no event: the message was known or unknown, or it was recorded as
-            # sent only, and is forgotten.
+            # A receipt without entries makes no event: the message was known or unknown, or it was only sent
+            # mail, and is forgotten.
             logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
             if logged and self._is_on():
                 events += [

@@ -271,7 +271,6 @@ class PostgresqlRows:
         rows.sort(key=lambda row: row[0])
         for start in range(0, len(rows), _ROWS):
             part = rows[start : start + _ROWS]
-            # `excluded` is PostgreSQL's name for the row that would be inserted.
             execute(
                 "INSERT INTO tamis_row (store, key, version, value) "
                 "SELECT %s, key, %s, value FROM unnest(%b::bytea[], %b::bytea[]) AS new (key, value) "

@@ -87,8 +87,8 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
         if not exists or not _overwrite(temporary.path, store_path):
-            # SQLite would apply a leftover write-ahead log (-wal, its index is -shm) to the new file: move both
-            # away with the store.
+            # SQLite would apply a leftover write-ahead log (-wal) to the new file: move it away with its
+            # index (-shm) and the store.
             for ending in ("-wal", "-shm", *([""] if exists else [])):
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")

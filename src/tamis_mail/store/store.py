@@ -738,14 +738,8 @@ def _tables() -> ModuleType:
 
 
 _read_kind = attrgetter("label", "weight", "other_weight", "source")  # of an entry
-_LABEL_FIELDS = (
-    "id",
-    "name",
-    "messages",
-    "weight",
-    "lent",
-    "features",
-)  # also the columns of the table `label`
+# Fields of `Label`, and columns of the table `label`.
+_LABEL_FIELDS = ("id", "name", "messages", "weight", "lent", "features")
 _JOURNAL_FIELDS = {  # column of the table `journal` → field of `Entry`
     "digest": "digest",
     "weight": "weight",
