@@ -95,7 +95,8 @@ class Recorder:
         events: list[Event] = []
         for source, changes in changes_by_source:
             forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
-            # A sent message makes no event, because it has no entry in the journal.
+            # A receipt without entries makes no event: the message was known or unknown, or it was only sent
+            # mail, and is forgotten.
             logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
             if logged and self._is_on():
                 events += [
@@ -165,13 +166,13 @@ class Recorder:
 class PendingEvents:
     """The events of the changes in a transaction of the store, which are committed to the log after it.
 
-    With `is_ahead`, a thread writes them while the store's transaction goes on, and only their commit waits.
-    The log is locked meanwhile, so this is for a new store, whose log no other process uses.
+    With `writes_ahead`, a thread writes them while the store's transaction goes on, and only their commit
+    waits. The log is locked meanwhile, so this is for a new store, whose log no other process uses.
     """
 
-    def __init__(self, recorder: Recorder, *, is_ahead: bool) -> None:
+    def __init__(self, recorder: Recorder, *, writes_ahead: bool) -> None:
         self._recorder = recorder
-        self._is_ahead = is_ahead
+        self._writes_ahead = writes_ahead
         self._described: tuple[list[Event], set[bytes]] = [], set()
         self._thread: threading.Thread | None = None
         self._is_decided = threading.Event()
@@ -181,7 +182,7 @@ class PendingEvents:
     def describe(self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]) -> None:
         """Make the events of all changes of the transaction."""
         self._described = self._recorder.describe_changes(changes_by_source)
-        if self._is_ahead:
+        if self._writes_ahead:
             # A daemon thread, because an interrupt may end the process before it calls `finish`.
             self._thread = threading.Thread(target=self._write_ahead, daemon=True)
             self._thread.start()

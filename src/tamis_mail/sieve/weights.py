@@ -37,7 +37,7 @@ FIRST_FIT = (
 _FITTED_VERSION = 2  # the first token version for which weights are fitted
 
 
-def prepare() -> None:
+def import_fit() -> None:
     """Import the modules of a fit, among them NumPy, which takes 50 ms."""
     import_module("tamis_mail.verdict.fitting")
     import_module("tamis_mail.store.feature_sums")
@@ -133,6 +133,7 @@ def fit_store(
         writer.drop_weights()
         return None
     shelf_bits = writer.replace_coefficients(fit.keys, fit.coefficients)
+    # Posterior standard deviations: that of the intercept is the last here, and the first in `Weights`.
     *scale_deviations, intercept_deviation = fit.scale_fit.deviations.tolist()
     weights = Weights(
         messages=sum(count_messages(store.labels())),

@@ -155,7 +155,7 @@ class Store:
         Other connections can write meanwhile; other threads that use this `Store` wait. `seconds` limits the
         time of each statement; the default is `database.MAINTENANCE_SECONDS`.
         """
-        limit = nullcontext() if seconds is None else self._connection.limit(seconds)
+        limit = nullcontext() if seconds is None else self._connection.limit_statements(seconds)
         with self._lock, limit, snapshot(self._connection, self.path_name):
             yield
 
@@ -687,7 +687,7 @@ class Writer:
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
     def add_row(self, table: str, row: Sequence[object]) -> bool:
-        """Add a row to one of the lists of `schema.LISTS`; return False if the list has its key already."""
+        """Add a row to one of the tables `schema.LISTS`; return False if the table has its key already."""
         placeholders = ", ".join("?" * len(row))
         cursor = self._connection.execute(
             f"INSERT OR IGNORE INTO {table} VALUES ({placeholders})", tuple(row)
@@ -738,6 +738,7 @@ def _tables() -> ModuleType:
 
 
 _read_kind = attrgetter("label", "weight", "other_weight", "source")  # of an entry
+# Fields of `Label`, and columns of the table `label`.
 _LABEL_FIELDS = ("id", "name", "messages", "weight", "lent", "features")
 _JOURNAL_FIELDS = {  # column of the table `journal` → field of `Entry`
     "digest": "digest",

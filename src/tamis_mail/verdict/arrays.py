@@ -53,7 +53,7 @@ def judge_many(
         view_scores, _ = _score_views(rows, ranges, group_kinds, rule, left, right, groups)
         return log_odds(view_scores, rule)
 
-    spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
+    spam, rest = sides(labels, SPAM, other_labels, unit, guessed_weight=rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     if coefficients is not None:
@@ -82,12 +82,12 @@ def judge_many(
 
 @record(frozen=True, slots=True)
 class Contributions:
-    """What the features, the length of the headers and the intercept add to the log-odds of one message."""
+    """What the features, the offsets of the views and the intercept add to the log-odds of one message."""
 
     features: NDArray[np.float64]  # (features,)
     spam: NDArray[np.float64]  # (features,): the number of spam messages that have the feature
     ham: NDArray[np.float64]  # (features,): the number of other messages that have the feature
-    header_length: float
+    offset: float  # by the views' offsets; not 0 only for tokens of version 1: `judging.HEADER_LENGTH`
     intercept: float
     n_spam: float  # the numbers of all spam and of all other messages; earlier and guessed ones count less
     n_ham: float
@@ -105,7 +105,7 @@ def contribute(
 
     `keys` are the features, and `counts` has one row for each. The evidence of a word list is not included.
     """
-    spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, rule.guessed)
+    spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, guessed_weight=rule.guessed)
     (s, spams), (h, hams) = left, right = _count_side(counts, spam), _count_side(counts, rest)
     kinds = views(keys, rule.token_version)
     sizes = np.bincount(kinds, minlength=len(rule.views))

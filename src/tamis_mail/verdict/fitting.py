@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from tamis.compiled import core
 from tamis.links import sigmoid
 from tamis.threads import run_together
+from tamis_mail.features import GRAMS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.records import record, replace
@@ -286,13 +287,14 @@ def leave_one_out(
             SPAM,
             other_labels,
             unit,
-            rule.guessed,
+            guessed_weight=rule.guessed,
         )
         ranges = training.starts[members], training.starts[members + 1]
         design[members, :-1], presences[members] = score_and_find_presences(
             training.rows, ranges, kinds, remaining, rule, spam, rest, groups
         )
-        design[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
+        # The numbers of messages with n-grams: all but the lent ones.
+        design[members, -1] = shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
 
     cases = sorted(set(zip(training.columns.tolist(), training.weights.tolist(), strict=True)))
     # Each case writes rows of its own.

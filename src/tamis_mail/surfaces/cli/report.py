@@ -107,7 +107,7 @@ class _Page:
     def lines(self, target: str | None) -> list[str]:
         report = self._report
         lines = self._wrap(f"{report.name}: {report.spam:,} spam, {report.ham:,} ham")
-        lines += self._wrap(report.describe_sizes())
+        lines += self._wrap(report.describe_split())
         if smoothing := report.describe_smoothing():
             lines += self._wrap(f"smoothing: {smoothing}".replace("×", self._times))
         lines += self._list_omissions()
