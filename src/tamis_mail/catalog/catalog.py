@@ -369,7 +369,10 @@ class Catalog:
             )
 
     def _index_new_rows(self) -> None:
-        """Add the rows of messages that are not in the index of trigrams yet; `seq` is the last id given."""
+        """Add the rows of messages that are not in the index of trigrams yet.
+
+        SQLite's table `sqlite_sequence` has the last id that it gave to a row of each table.
+        """
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
             (self._read_state("indexed"),),
@@ -379,7 +382,10 @@ class Catalog:
         )
 
     def _delete(self, condition: str, parameter: object) -> None:
-        """Delete rows of messages and, by a command of FTS5, their entries in the index of trigrams."""
+        """Delete rows of messages, and before that, by a command of FTS5, their entries in its index.
+
+        The command is a row whose column `search` is 'delete', with the id and the text that was indexed.
+        """
         self._connection.execute(
             "INSERT INTO search (search, rowid, heading) SELECT 'delete', id, heading FROM message "
             f"WHERE {condition}",
