@@ -181,9 +181,10 @@ class MilterService:
         return treatment
 
     def _add_verdict(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
-        """Return the changes that add the verdict's fields as one block at the top, as `tamis sort -p` does.
+        """Return the changes that add the verdict's fields as one block at the top of the message.
 
-        Servers of older versions of the protocol append the fields to the end of the header.
+        They are those that `tamis sort --passthrough` adds. Servers of older versions of the protocol append
+        them to the end of the header.
         """
         if not agreed.actions & Action.ADD_HEADERS:
             return b""
