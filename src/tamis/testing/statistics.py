@@ -20,7 +20,7 @@ from tamis.protocols import total
 from tamis.stats import Gram, Moments, Sums, Tally
 
 _UNDERFLOW = 1e-300  # smaller products have no relative precision
-_REPEATED = 40  # rows that are enough for `_repeat_rows`, if their labels are at most two
+_REPEATED = 40  # rows: BLAS sums the products of more than 16 per label, so these are enough for two labels
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _observe_gram(exact: bool) -> Callable[[Sample], Gram]:
 def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
     """Repeat the drawn rows, with small changes, until there are enough that BLAS sums their products.
 
-    Values below 1e-60 become 0, because too small variances, below 1e-300, have no bits to compare.
+    Magnitudes below 1e-60 become 0, because variances below 1e-300 have no bits to compare.
     """
 
     def repeat(sample: Sample) -> Sample:
