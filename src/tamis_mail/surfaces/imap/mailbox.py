@@ -128,7 +128,7 @@ class ImapMailbox:
         return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages in batches; yield each uid with its message or an error; leave out those that are gone."""
+        """Read messages in batches; yield each uid that is still there with its message or an error."""
         numbers = [int(uid) for uid in uids]
         connection = self._get_connection()
         with self._translate_errors(connection):
