@@ -6,7 +6,7 @@ SciPy nor scikit-learn; tests/architecture/test_imports_are_lazy.py checks this.
 
 from importlib import import_module
 
-from tamis.extras import import_package
+from tamis.extras import import_package  # faster than `import_module`; errors say what to install
 
 TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:

@@ -47,6 +47,7 @@ def read_first_table(data: object, sparse: bool = True, absent: object = None) -
     library = type(data).__module__.partition(".")[0] if arrays.is_frame(data) else None
     is_typed = isinstance(data, np.ndarray) and data.dtype.kind != "O"  # then its dtype decides the kinds
     kinds = table.kinds if is_typed else find_kinds(table)
+    # Warnings about categories that are dates, or hardly ever repeat a value, for the model to give.
     remarks = find_poor_categories(table, range(table.width))
     return table, Schema(table.width, kinds, table.names, library, remarks)
 
@@ -56,14 +57,14 @@ def read_next_table(
     schema: Schema,
     caller: str,
     sparse: bool = True,
-    missing: bool = True,
+    takes_missing: bool = True,
     absent: object = None,
 ) -> Table:
     """Read further rows of the same columns, which are matched by name if the rows and the schema have names.
 
     `caller` is the estimator's name for error messages, and `sparse` whether sparse matrices are accepted.
-    `missing` is whether the model takes NaN. If a row is a mapping, `absent` is the value of a column that it
-    does not name, and names that the schema does not have are ignored.
+    `takes_missing` is whether the model takes NaN. If a row is a mapping, `absent` is the value of a column
+    that it does not name, and names that the schema does not have are ignored.
     """
     if type(data) is np.ndarray and data.dtype is _FLOAT64 and data.ndim == 2:  # the fast path
         table = Table(data if data.flags.c_contiguous else np.ascontiguousarray(data), len(data), "number")
@@ -74,7 +75,7 @@ def read_next_table(
     else:
         table = read_table(data, sparse)
     if table.names is not None and schema.names is not None and table.names != schema.names:
-        table = table.select(_find_columns(table.names, schema.names, caller, missing))
+        table = table.select(_find_columns(table.names, schema.names, caller, takes_missing))
     if table.width != schema.width:
         raise ValueError(
             f"X has {table.width} features, but {caller} is expecting {schema.width} features as input"
@@ -179,12 +180,12 @@ def read_few_rows(X: object, y: object, schema: Schema) -> tuple[Array, list[Any
 
 
 def _find_columns(
-    names: tuple[object, ...], wanted: tuple[object, ...], caller: str, missing: bool
+    names: tuple[object, ...], wanted: tuple[object, ...], caller: str, takes_missing: bool
 ) -> list[int]:
-    """Return the index among `names` of each name in `wanted`; `missing` is whether the model takes NaN."""
+    """Return the index in `names` of each name in `wanted`; `takes_missing`: whether the model takes NaN."""
     columns = {name: j for j, name in enumerate(names)}
     if absent := [name for name in wanted if name not in columns]:
-        remedy = "add it, as NaN if unknown" if missing else "add it"
+        remedy = "add it, as NaN if unknown" if takes_missing else "add it"
         raise ValueError(f"X has no column {absent[0]!r}, which {caller} was fitted with: {remedy}")
     known = set(wanted)
     if unknown := [name for name in names if name not in known]:

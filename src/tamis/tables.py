@@ -18,7 +18,7 @@ from tamis.arrays import Array, Matrix
 from tamis.stats.keys import Keys
 
 Kind = Literal["number", "integer", "bool", "category"]
-Rows = NDArray[np.int64] | NDArray[np.bool_] | slice
+RowIndex = NDArray[np.int64] | NDArray[np.bool_] | slice  # selects rows: indices, a mask, or a slice
 
 _WIDENING: tuple[Kind, ...] = ("bool", "integer", "number", "category")  # each can hold the values before it
 _ALL = slice(None)
@@ -62,7 +62,7 @@ class Sparse:
         np.add.at(dense, (row, self.indices[entries]), self.values[entries])
         return dense
 
-    def take(self, rows: Rows) -> "Sparse":
+    def take(self, rows: RowIndex) -> "Sparse":
         """Return these rows, in this order."""
         index = np.arange(len(self))[rows]
         lengths = np.diff(self.indptr)[index]
@@ -186,7 +186,7 @@ class Table:
             numbers[:, i] = arrays.to_float_column(self.data[j], self.describe(j))
         return numbers
 
-    def dense_runs(self, cells: int, rows: Rows = _ALL) -> Iterator[tuple[Rows, Array]]:
+    def dense_runs(self, cells: int, rows: RowIndex = _ALL) -> Iterator[tuple[RowIndex, Array]]:
         """Yield indices of rows and their numbers (rows, d): all rows at once or, if sparse, in runs.
 
         A run has at most `cells` numbers, or one row.
@@ -210,7 +210,7 @@ class Table:
         except TypeError as problem:
             raise TypeError(f"{self.describe(column)}: {problem}") from None
 
-    def take(self, rows: Rows) -> "Table":
+    def take(self, rows: RowIndex) -> "Table":
         """Return these rows, in this order."""
         count = len(np.arange(self.rows)[rows])
         if isinstance(self.data, Sparse):

@@ -1,6 +1,7 @@
 """Split rows into chunks for threads. Kernels release the interpreter's lock, so they run in parallel.
 
-No result depends on the number of threads: each chunk writes to its own rows, or adds integers.
+No result depends on the number of threads: each chunk writes to its own rows of the result, or the chunks'
+results are integers, which add up without rounding.
 """
 
 import os
@@ -15,8 +16,8 @@ from typing import Any, TypeVar
 
 from tamis.extras import import_package
 
-A = TypeVar("A")
-R = TypeVar("R")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 MAX_THREADS = 4  # with more, memory bandwidth is the limit
 MIN_PARALLEL_WORK = 1_000_000  # array elements; one thread takes 2 ms for them, and starting another 0.1 ms
@@ -24,37 +25,42 @@ _SMALL_MATRIX = 300  # rows: one thread decomposes matrices of up to this size a
 
 
 class _Pool:
-    """Threads of this process, started when first needed; a fork does not copy them, so it starts its own."""
+    """Threads, started when first needed. A fork does not copy them: each forked process starts its own."""
 
     def __init__(self) -> None:
         # Process id and executor are one tuple, so that another thread never sees one without the other.
         self.started: tuple[int, ThreadPoolExecutor] | None = None
 
     def executor(self) -> ThreadPoolExecutor:
+        """Return the executor of this process."""
         started = self.started
         if started is None or started[0] != os.getpid():
-            started = os.getpid(), ThreadPoolExecutor(MAX_THREADS, "tamis", _mark_as_worker)
+            started = (
+                os.getpid(),
+                ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="tamis", initializer=_work_alone),
+            )
             self.started = started
         return started[1]
 
 
 _pool = _Pool()
-_this_thread = threading.local()
+_this_thread = threading.local()  # has the attribute `works_alone` if the thread shall use no others
 
 
-def _mark_as_worker() -> None:
+def _work_alone() -> None:
     """Let this thread do all its work by itself, without other threads."""
-    _this_thread.is_worker = True
+    _this_thread.works_alone = True
 
 
 def count_chunks(work: int) -> int:
     """Return the number of chunks for this much work, in array elements: one in a thread that works alone."""
-    if work < MIN_PARALLEL_WORK or hasattr(_this_thread, "is_worker"):
+    if work < MIN_PARALLEL_WORK or hasattr(_this_thread, "works_alone"):
         return 1
     return min(MAX_THREADS, _processors())
 
 
 def _processors() -> int:
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -63,29 +69,29 @@ def _processors() -> int:
 @contextmanager
 def use_one_thread() -> Iterator[None]:
     """Do all work in this thread, for an engine that has a process or a thread for each core."""
-    if hasattr(_this_thread, "is_worker"):
+    if hasattr(_this_thread, "works_alone"):
         yield
         return
-    _this_thread.is_worker = True
+    _work_alone()
     try:
         with one_blas_thread:
             yield
     finally:
-        del _this_thread.is_worker
+        del _this_thread.works_alone
 
 
-def run_together(tasks: Sequence[Callable[[], R]]) -> list[R]:
+def run_together(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run tasks at the same time, the first in this thread; return their results in order.
 
     In a thread of this module's pool, or under `use_one_thread`, they run one after the other.
     """
-    if hasattr(_this_thread, "is_worker"):  # a worker that waits for other workers could deadlock
+    if hasattr(_this_thread, "works_alone"):  # threads of the pool that wait for each other could deadlock
         return [task() for task in tasks]
     futures = [_pool.executor().submit(task) for task in tasks[1:]]
     return [task() for task in tasks[:1]] + [future.result() for future in futures]
 
 
-def map_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list[R]:
+def map_row_chunks(n: int, work: int, function: Callable[[int, int], Result]) -> list[Result]:
     """Call `function(start, stop)` for about equal chunks of n rows; return the results in order.
 
     `work` is the number of array elements in all n rows.
@@ -96,7 +102,7 @@ def map_row_chunks(n: int, work: int, function: Callable[[int, int], R]) -> list
 
 
 def run_in_turns(count: int, work: int, function: Callable[[int], object]) -> None:
-    """Call `function(number)` for each number below `count`; each thread takes the next when it is done.
+    """Call `function(number)` for each number below `count`; a thread that is done takes the next number.
 
     `work` is the number of array elements of all calls.
     """
@@ -114,23 +120,23 @@ def run_in_turns(count: int, work: int, function: Callable[[int], object]) -> No
 
 
 def map_ahead(
-    function: Callable[[A], R], items: Iterable[A], max_waiting: int = 0
-) -> Generator[R, None, None]:
+    function: Callable[[Item], Result], items: Iterable[Item], max_waiting: int = 0
+) -> Generator[Result, None, None]:
     """Call `function` for each item, in threads; yield the results in order.
 
-    At most one item more than there are threads is unfinished, and one further item has been read.
+    With n processors (4 if there are more), at most n + 1 items are unfinished, and one more item was read.
     `max_waiting` is the number of further results that may wait for an earlier one, so that no thread is idle
     while one item takes long; it should be small if results need much memory.
     """
     count = min(MAX_THREADS, _processors())
-    if count == 1 or hasattr(_this_thread, "is_worker"):
+    if count == 1 or hasattr(_this_thread, "works_alone"):
         yield from map(function, items)
         return
-    max_unfinished = count + 1  # one more than there are threads, so that none waits for the reader
+    max_unfinished = count + 1  # so that no processor waits until the caller takes a result
     free = threading.Semaphore(max_unfinished)
-    waiting: deque[Future[R]] = deque()
+    waiting: deque[Future[Result]] = deque()
 
-    def call(item: A) -> R:
+    def call(item: Item) -> Result:
         try:
             return function(item)
         finally:
@@ -144,7 +150,7 @@ def map_ahead(
             waiting.append(_pool.executor().submit(call, item))
         while waiting:
             yield waiting.popleft().result()
-    finally:
+    finally:  # the caller may have stopped, or a call may have failed
         for future in waiting:
             future.cancel()
 
@@ -152,13 +158,13 @@ def map_ahead(
 class _OneBlasThread(AbstractContextManager[None]):
     """A context that limits BLAS to one thread while any of our threads is inside.
 
-    Otherwise its sums would depend on the number of its threads, and these would compete with ours: a step of
-    EM over 200,000 rows of 16 columns would take 150 ms instead of 70.
+    Otherwise the sums of BLAS would depend on the number of its threads, which would also compete with ours:
+    a step of EM over 200,000 rows of 16 columns would take 150 ms instead of 70.
     """
 
     def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
-        self.limit: Any = None
+        self.lock, self.inside = threading.Lock(), 0  # `inside` counts the threads in the context
+        self.limit: Any = None  # of threadpoolctl, while the context is not empty
 
     def __enter__(self) -> None:
         with self.lock:
@@ -179,13 +185,14 @@ one_blas_thread = _OneBlasThread()
 def limit_blas(size: int) -> AbstractContextManager[None]:
     """Return a context that limits BLAS to one thread if `size`, the rows of a square matrix, is at most 300.
 
-    With small matrices, more threads take longer. NumPy and SciPy each have threads of their own, which keep
-    cores busy while they wait: to solve for 100 unknowns after an eigendecomposition took 90 ms with them,
-    and 0.3 ms with one thread.
+    With small matrices, more threads take longer. The BLAS of NumPy and that of SciPy each have threads of
+    their own, which keep cores busy while they wait: to solve for 100 unknowns after an eigendecomposition
+    took 90 ms with these, and 0.3 ms with one thread.
     """
     return one_blas_thread if size <= _SMALL_MATRIX else nullcontext()
 
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    return import_package("threadpoolctl", "a matrix product").ThreadpoolController()
+    # threadpoolctl finds the BLAS libraries of this process, and limits the number of their threads.
+    return import_package("threadpoolctl", user="a matrix product").ThreadpoolController()

@@ -4,9 +4,11 @@
     postgresql://user@host/database?store=name  a store of a PostgreSQL database
     redis://host:6379/0?store=name              a store of a Redis or Valkey server
 
-A host that uses a store on a server keeps a replica of it in a folder of its own (`store.replica`).
+Each host that uses a store on a server keeps a replica of the store, an SQLite file, in a folder on that host
+(`tamis_mail.store.replica`).
 """
-# Importing pathlib would take 5 ms of a process that judges one message.
+# The functions of os.path are used, because importing pathlib would take 5 ms of a process that judges one
+# message.
 # ruff: noqa: PTH111, PTH117, PTH118
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ from tamis_mail.records import record
 
 REPLICAS = "TAMIS_REPLICAS"  # the environment variable that names the folder of replicas
 
-# With one slash, because pathlib turns // into /. The schemes rediss and valkeys mean a connection by TLS.
+# The beginnings of addresses, with one slash, because pathlib turns // into /. The schemes rediss and valkeys
+# mean a connection by TLS.
 _SCHEMES = ("postgresql:/", "redis:/", "rediss:/", "valkey:/", "valkeys:/", "postgres:/")
 _MAX_NAME_LENGTH = 100  # characters of the name of a store
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@.+_-=")
-_MAX_WEIGHT = 1000  # of a message of the user's store, where one of the site's has weight 1
-_MAX_DIGITS = 9  # of a weight; Python refuses to convert thousands of them
+_MAX_WEIGHT = 1000  # the largest `Address.weight`
+_MAX_DIGITS = 9  # of a weight; int() raises an error of its own if there are thousands
 _EXPECTED = "expected postgresql://user@host/database?store=name or redis://host:6379/0?store=name"
 
 
@@ -35,27 +38,27 @@ class LocationError(ValueError):
 class Address:
     """A store on a server."""
 
-    kind: str  # postgresql or redis
+    kind: str  # postgresql, or redis, which includes Valkey
     url: str  # for the driver (psycopg or redis), without the parameters store, site and weight
     store: str  # the name of the store on that server
     site: str  # the name of the store of the whole site, whose counts are added; empty if there is none
-    weight: int  # of a message of this store, where one of the site's store has weight 1
+    weight: int  # the factor of this store's counts when the counts of the site's store are added
 
     def __str__(self) -> str:
         return self._format(self.store, self.site and f"&site={self.site}&weight={self.weight}")
 
-    def _format(self, store: str, ending: str) -> str:
+    def _format(self, store: str, further_parameters: str) -> str:
         separator = "&" if "?" in self.url else "?"
-        return f"{self.url}{separator}store={store}{ending}"
+        return f"{self.url}{separator}store={store}{further_parameters}"
 
     @property
     def own_name(self) -> str:
-        """The address of the store without the site's."""
+        """The address of this store alone, without the parameters site and weight."""
         return self._format(self.store, "")
 
     @property
     def site_name(self) -> str:
-        """The address of the site's store."""
+        """The address of the site's store, which is on the same server."""
         return self._format(self.site, "")
 
 
@@ -81,36 +84,38 @@ put it into REDISCLI_AUTH
     text = os.fspath(path)
     scheme, _, rest = text.partition(":")
     kind = "postgresql" if scheme.startswith("postgres") else "redis"
-    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]  # pathlib turns // into /
+    # One slash (pathlib turns // into /) or two precede the host. Three or more mean that there is no host.
+    rest = rest.lstrip("/") if not rest.startswith("///") else rest[2:]
     base, _, query = rest.partition("?")
-    host, _, database = base.partition("/")
-    if ":" in host.rpartition("@")[0]:
+    authority, _, database = base.partition("/")  # authority: user@host:port
+    user, _, _ = authority.rpartition("@")
+    if ":" in user:  # user:password
         variable = "PGPASSWORD or ~/.pgpass" if kind == "postgresql" else "REDISCLI_AUTH"
         raise LocationError(
             f"the address {scheme}://… has a password, which other users could read: put it into {variable}"
         )
-    if not host or (kind == "postgresql" and not database):
-        raise LocationError(f"the address {text} names no {'database' if host else 'host'}, {_EXPECTED}")
+    if not authority or (kind == "postgresql" and not database):
+        raise LocationError(f"the address {text} names no {'database' if authority else 'host'}, {_EXPECTED}")
     if kind == "redis" and database and not (database.isascii() and database.isdigit()):
         raise LocationError(f"the address {text} has the database {database!r}, expected a number, as in /0")
-    own_parameters = {"store": "tamis", "site": "", "weight": "1"}
+    tamis_parameters = {"store": "tamis", "site": "", "weight": "1"}
     driver_parameters = []
     for parameter in filter(None, query.split("&")):
         name, _, value = parameter.partition("=")
-        if name in own_parameters:
-            own_parameters[name] = value.replace("%40", "@")
+        if name in tamis_parameters:
+            tamis_parameters[name] = value.replace("%40", "@")  # the name may be a mail address
         else:
             driver_parameters.append(parameter)
     for name in ("store", "site"):
-        value = own_parameters[name]
+        value = tamis_parameters[name]
         if len(value) > _MAX_NAME_LENGTH or not _NAME_CHARACTERS.issuperset(value):
             raise LocationError(
                 f"the address {text} has the {name} {ascii(value)[:60]}, expected a name of letters, digits "
                 "and @.+_-= only"
             )
-    if not own_parameters["store"] or own_parameters["store"] == own_parameters["site"]:
+    if not tamis_parameters["store"] or tamis_parameters["store"] == tamis_parameters["site"]:
         raise LocationError(f"the address {text} must name a store that is not the site's, as in ?store=name")
-    weight = own_parameters["weight"]
+    weight = tamis_parameters["weight"]
     is_integer = weight.isascii() and weight.isdigit() and len(weight) <= _MAX_DIGITS
     if not (is_integer and 1 <= int(weight) <= _MAX_WEIGHT):
         raise LocationError(f"the address {text} has the weight {weight!r}, expected 1 to {_MAX_WEIGHT}")
@@ -118,15 +123,15 @@ put it into REDISCLI_AUTH
     driver_scheme = {"postgres": "postgresql", "valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme)
     return Address(
         kind,
-        f"{driver_scheme}://{base}{ending}",
-        own_parameters["store"],
-        own_parameters["site"],
-        int(weight),
+        url=f"{driver_scheme}://{base}{ending}",
+        store=tamis_parameters["store"],
+        site=tamis_parameters["site"],
+        weight=int(weight),
     )
 
 
 def name_location(path: str | os.PathLike[str]) -> str:
-    """Return a path as it was given, or an address in its full form, with the name of the store.
+    """Return a path as it was given, but an address with // and with the name of the store.
 
     >>> name_location("redis:/localhost/0")  # as pathlib writes it
     'redis://localhost/0?store=tamis'
@@ -149,7 +154,8 @@ def find_local_path(path: str | os.PathLike[str]) -> str:
     if not is_address(path):
         return os.path.realpath(path)
     address = parse_address(path)
-    blake2b = import_module("_blake2").blake2b
+    blake2b = import_module("_blake2").blake2b  # importing hashlib loads OpenSSL, which takes 4 ms
+    # Stores of the same name on different servers have different hashes.
     hash_text: str = blake2b(address.own_name.encode(), digest_size=8).hexdigest()
     return os.path.join(
         os.path.realpath(replica_folder()), f"{address.kind}-{address.store}-{hash_text}.tamis"

@@ -22,10 +22,11 @@ from tamis._kernels.bounds import refuse_broken_rows, refuse_outside, refuse_unl
 from tamis._kernels.reference import KEEP as KEEP
 from tamis._kernels.reference import Floats as Floats
 from tamis._kernels.reference import Indices as Indices
+from tamis._kernels.reference import Int64s as Int64s
 from tamis._kernels.reference import Words as Words
 from tamis.compiled import choose_kernels
 
-_ONE_GROUP: Words = np.zeros(0, dtype=np.int64)  # an empty `group`: all rows are one group
+_ONE_GROUP: Int64s = np.zeros(0, dtype=np.int64)  # an empty `group`: all rows are one group
 _ALL_ONE: Floats = np.zeros(0)  # empty `weights`: each row has the weight 1
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ else:
     _kernels = choose_kernels(reference, "tamis._kernels.compiled")
 
 
-def span(values: Floats) -> tuple[Words, int, int]:
+def span(values: Floats) -> tuple[Int64s, int, int]:
     """Exponents of the largest and of the smallest nonzero magnitude in each column of (n, m) values (2, m).
 
     As of `np.frexp`, a magnitude is below 2**exponent, and at least half of that. Return also the largest
@@ -52,7 +53,9 @@ def two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return _kernels.two_product(x, y)
 
 
-def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: int = 1) -> tuple[Words, int]:
+def deposit(
+    values: Floats, bounds: Int64s, group: Int64s | None = None, groups: int = 1
+) -> tuple[Words, int]:
     """Settled sums of the rows of (n, m) values, by group: words (length, groups * m), and `low`.
 
     `bounds` (2, m) is the first result of `span`.
@@ -62,7 +65,7 @@ def deposit(values: Floats, bounds: Words, group: Words | None = None, groups: i
 
 
 def deposit_powers(
-    values: Floats, bounds: Words, group: Words | None = None, groups: int = 1
+    values: Floats, bounds: Int64s, group: Int64s | None = None, groups: int = 1
 ) -> tuple[Words, int, Words, int]:
     """Settled sums as `deposit` returns, and then those of the exact squares of the values."""
     rows = _check_groups(group, groups, len(values))
@@ -70,7 +73,7 @@ def deposit_powers(
 
 
 def deposit_products(
-    x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words | None = None, groups: int = 1
+    x: Floats, x_bounds: Int64s, y: Floats, y_bounds: Int64s, group: Int64s | None = None, groups: int = 1
 ) -> tuple[Words, int]:
     """Settled sums of the exact products x * y, by group; `y` has the shape of `x`, or one column for all."""
     rows = _check_groups(group, groups, len(x))
@@ -79,7 +82,7 @@ def deposit_products(
 
 
 def deposit_rows(
-    values: Floats, group: Words | None = None, groups: int = 1, power: int = 2
+    values: Floats, group: Int64s | None = None, groups: int = 1, power: int = 2
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
     """Settled sums of the rows by group, reading them once; with power 2, also those of their exact squares.
 
@@ -91,7 +94,7 @@ def deposit_rows(
 
 
 def deposit_columns(
-    columns: list[Floats], group: Words | None = None, groups: int = 1, power: int = 2
+    columns: list[Floats], group: Int64s | None = None, groups: int = 1, power: int = 2
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
     """Settled sums of columns (n,) in separate arrays; with power 2, also those of their exact squares.
 
@@ -108,7 +111,8 @@ def add_row(
 ) -> tuple[Words, int]:
     """Add weight * values**power (d,) to d cells of settled sums (length, cells), from cell `start` on.
 
-    The power is 0, 1 or 2; a value that is NaN adds nothing. See the reference for the limits of squares.
+    The power is 0, 1 or 2; a value that is NaN adds nothing. For squares with a weight other than 1, the
+    squares must be finite, and either 0 or above 1e-290.
     """
     return _kernels.add_row(words, low, start, values, weight, power)
 
@@ -135,11 +139,11 @@ def describe_moments(
 
 
 def deposit_sparse(
-    indptr: Words,
+    indptr: Int64s,
     indices: Indices,
     values: Floats,
     weights: Floats | None,
-    group: Words | None,
+    group: Int64s | None,
     groups: int,
     columns: int,
 ) -> tuple[Words, int]:
@@ -157,10 +161,10 @@ def deposit_sparse(
 
 
 def deposit_codes(
-    codes: Words,
-    offsets: Words,
+    codes: Int64s,
+    offsets: Int64s,
     weights: Floats | None = None,
-    group: Words | None = None,
+    group: Int64s | None = None,
     groups: int = 1,
 ) -> tuple[Words, int]:
     """Settled sums of the weights of the rows in each category, by group; a code (n, d) of -1 is missing.
@@ -185,7 +189,7 @@ def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats
     return _kernels.gaussian_scores(x, mean, precision, log_peak, constant)
 
 
-def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+def gather_scores(codes: Int64s, offsets: Int64s, table: Floats, constant: Floats) -> Floats:
     """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K); a code of -1 adds nothing."""
     _refuse_codes(codes, offsets, len(table))
     refuse_unless(table.shape[1] == len(constant), "scores")
@@ -222,7 +226,7 @@ def read(words: Words, low: int) -> tuple[Floats, Floats]:
     return _kernels.read(words, low)
 
 
-def _check_groups(group: Words | None, groups: int, rows: int) -> Words:
+def _check_groups(group: Int64s | None, groups: int, rows: int) -> Int64s:
     """Return the group of each row as the kernels take it; raise unless all are from 0 to below `groups`."""
     if group is None:
         return _ONE_GROUP
@@ -240,7 +244,7 @@ def _check_weights(weights: Floats | None, rows: int) -> Floats:
     return weights
 
 
-def _refuse_codes(codes: Words, offsets: Words, cells: int) -> None:
+def _refuse_codes(codes: Int64s, offsets: Int64s, cells: int) -> None:
     """Raise if a code is outside its column's cells; codes below 0 are missing values."""
     refuse_unless(len(offsets) == codes.shape[1] + 1, "codes and offsets")
     if not _kernels.are_codes_within(codes, offsets, cells):

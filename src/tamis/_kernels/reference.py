@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Words = NDArray[np.int64]
+Words = NDArray[np.int64]  # digits in base 2**32
+Int64s = NDArray[np.int64]  # indices, offsets, exponents
 Digits = NDArray[np.uint64]
 Indices = NDArray[np.int32] | NDArray[np.int64]
 
@@ -50,18 +51,18 @@ def are_within(indices: Indices, size: int) -> bool:
     return not len(indices) or int(indices.view(f"u{indices.dtype.itemsize}").max()) < size
 
 
-def are_rows_within(indptr: Words, entries: int) -> bool:
+def are_rows_within(indptr: Int64s, entries: int) -> bool:
     """Whether `indptr` can belong to a CSR matrix of `entries` entries: not empty, ascending, in range."""
     return bool(len(indptr) and 0 <= indptr[0] <= indptr[-1] <= entries and (indptr[1:] >= indptr[:-1]).all())
 
 
-def are_codes_within(codes: Words, offsets: Words, cells: int) -> bool:
+def are_codes_within(codes: Int64s, offsets: Int64s, cells: int) -> bool:
     """Whether all cells offsets[j] + codes[i, j] are from 0 to below `cells`; negative codes are missing."""
     most = codes.max(axis=0, initial=-1)
     return bool(offsets.min(initial=0) >= 0 and (most < np.maximum(cells - offsets[:-1], 0)).all())
 
 
-def span(values: Floats) -> tuple[Words, int, int]:
+def span(values: Floats) -> tuple[Int64s, int, int]:
     """Exponents of the largest and of the smallest nonzero magnitude in each column of (n, m) values (2, m).
 
     Exponents are those of `frexp`: a magnitude is below 2**exponent. A column of zeros, or one with a value
@@ -94,28 +95,30 @@ def _halve(x: Floats) -> tuple[Floats, Floats]:
     return high, x - high
 
 
-def deposit(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int]:
+def deposit(values: Floats, bounds: Int64s, group: Int64s, groups: int) -> tuple[Words, int]:
     """Settled sums of the rows by group: words (length, groups * m), and `low`."""
     cell = _find_cells(values, group)
     return _add_digits(*_split_digits(values), _find_window(bounds, 53), cell, groups * values.shape[1])
 
 
 def deposit_products(
-    x: Floats, x_bounds: Words, y: Floats, y_bounds: Words, group: Words, groups: int
+    x: Floats, x_bounds: Int64s, y: Floats, y_bounds: Int64s, group: Int64s, groups: int
 ) -> tuple[Words, int]:
     """Settled sums of the exact products x * y by group; `y` has the shape of `x`, or one column for all."""
     window = _find_window(x_bounds + y_bounds, 106)
     return _add_digits(*_multiply_digits(x, y), window, _find_cells(x, group), groups * x.shape[1])
 
 
-def deposit_powers(values: Floats, bounds: Words, group: Words, groups: int) -> tuple[Words, int, Words, int]:
+def deposit_powers(
+    values: Floats, bounds: Int64s, group: Int64s, groups: int
+) -> tuple[Words, int, Words, int]:
     """Settled sums by group of the values (words and `low`), and of their exact squares (words and `low`)."""
     first = deposit(values, bounds, group, groups)
     return *first, *deposit_products(values, bounds, values, bounds, group, groups)
 
 
 def deposit_rows(
-    values: Floats, group: Words, groups: int, power: int
+    values: Floats, group: Int64s, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool]:
     """Settled sums by group of (n, m) values and, if `power` is 2 and not 1, of their exact squares."""
     sums, largest, nonfinite = _deposit_finite(values, group, groups, power)
@@ -123,14 +126,14 @@ def deposit_rows(
 
 
 def deposit_columns(
-    columns: list[Floats], group: Words, groups: int, power: int
+    columns: list[Floats], group: Int64s, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
     """Settled sums by group of columns (n,) and, if `power` is 2 and not 1, of their exact squares."""
     return _deposit_finite(np.column_stack(columns), group, groups, power)
 
 
 def _deposit_finite(
-    values: Floats, group: Words, groups: int, power: int
+    values: Floats, group: Int64s, groups: int, power: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, int]:
     """Return what `deposit_columns` returns, for rows of values (n, m)."""
     bounds, largest, nonfinite = span(values)
@@ -217,11 +220,11 @@ def _append_pooled(words: Words, low: int, columns: int) -> tuple[Words, int]:
 
 
 def deposit_sparse(
-    indptr: Words,
+    indptr: Int64s,
     indices: Indices,
     values: Floats,
     weights: Floats,
-    group: Words,
+    group: Int64s,
     groups: int,
     columns: int,
 ) -> tuple[Words, int]:
@@ -233,7 +236,7 @@ def deposit_sparse(
 
 
 def deposit_codes(
-    codes: Words, offsets: Words, weights: Floats, group: Words, groups: int
+    codes: Int64s, offsets: Int64s, weights: Floats, group: Int64s, groups: int
 ) -> tuple[Words, int]:
     """Settled sums by group of `weights` (n,), or of 1 if these are empty, of the rows in each category."""
     rows, j = np.nonzero(codes >= 0)
@@ -242,7 +245,7 @@ def deposit_codes(
     return _sum_by_cell(amounts, np.zeros(0), cell, groups * int(offsets[-1]))
 
 
-def _sum_by_cell(values: Floats, weights: Floats, cell: Words, cells: int) -> tuple[Words, int]:
+def _sum_by_cell(values: Floats, weights: Floats, cell: Int64s, cells: int) -> tuple[Words, int]:
     """Settled sums, in each cell, of values times weights, or of values if `weights` is empty.
 
     `cell` is the index of each value's cell; all three arrays are (n,).
@@ -260,21 +263,21 @@ def _sum_by_cell(values: Floats, weights: Floats, cell: Words, cells: int) -> tu
     return _add_digits(*_multiply_digits(values, weights), _find_window(bounds, 106), cell, cells)
 
 
-def _find_cells(values: Floats, group: Words) -> Words:
+def _find_cells(values: Floats, group: Int64s) -> Int64s:
     """The cell to which each of (n, m) values is added: group * m + column."""
     n, m = values.shape
     rows = group if group.size else np.zeros(n, dtype=np.int64)
-    cell: Words = (rows * m)[:, None] + np.arange(m)
+    cell: Int64s = (rows * m)[:, None] + np.arange(m)
     return cell
 
 
-def _find_window(bounds: Words, bits: int) -> tuple[int, int]:
+def _find_window(bounds: Int64s, bits: int) -> tuple[int, int]:
     """`low` and the number of words of sums of up to 2**30 numbers with these bounds, of `bits` bits each."""
     low = (int(bounds[1].min(initial=0)) - bits) // BITS
     return low, int(bounds[0].max(initial=0)) // BITS - low + 4
 
 
-def _split_digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+def _split_digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Int64s]:
     """The digits of |value| * 2**-exponent, the lowest first, its sign, and the exponent.
 
     One more digit, a zero, makes room for shifts.
@@ -284,14 +287,14 @@ def _split_digits(values: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
     return digits, np.sign(values), exponent
 
 
-def _multiply_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Words]:
+def _multiply_digits(x: Floats, y: Floats) -> tuple[tuple[Digits, ...], Floats, Int64s]:
     """The same as `_split_digits` of the exact product x * y."""
     a, a_exponent = _split_significands(x)
     b, b_exponent = _split_significands(y)
     return _long_product(a, b), np.sign(x) * np.sign(y), a_exponent + b_exponent
 
 
-def _split_significands(values: Floats) -> tuple[Digits, Words]:
+def _split_significands(values: Floats) -> tuple[Digits, Int64s]:
     """Integers below 2**53 and exponents, such that |value| = integer * 2**exponent."""
     fraction, exponent = np.frexp(values)
     return np.ldexp(np.abs(fraction), 53).astype(np.uint64), exponent.astype(np.int64) - 53
@@ -312,9 +315,9 @@ def _long_product(a: Digits, b: Digits) -> tuple[Digits, ...]:
 def _add_digits(
     digits: tuple[Digits, ...],
     sign: Floats,
-    exponent: Words,
+    exponent: Int64s,
     window: tuple[int, int],
-    cell: Words,
+    cell: Int64s,
     cells: int,
 ) -> tuple[Words, int]:
     """Settled sums, in each cell, of sign * integer * 2**exponent; `digits` are the integers' digits.
@@ -469,7 +472,7 @@ def gaussian_scores(x: Floats, mean: Floats, precision: Floats, log_peak: Floats
     return _subtract_in_order(terms)
 
 
-def gather_scores(codes: Words, offsets: Words, table: Floats, constant: Floats) -> Floats:
+def gather_scores(codes: Int64s, offsets: Int64s, table: Floats, constant: Floats) -> Floats:
     """constant[k] + Σ_j table[offsets[j] + codes[i, j], k]: (n, K), in the order of the columns.
 
     A code of -1 is a missing value and adds nothing.

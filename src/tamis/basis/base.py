@@ -1,8 +1,8 @@
 """The base class of basis functions: it reads and checks rows, and learns the ranges of columns.
 
-`define_functions` computes a description of the functions from the parameters and the ranges, in `fit`;
-`_expand` and `_name_functions` use only that description, so that a parameter that is set later has no effect
-until `fit` is called again.
+In `fit`, `define_functions` computes a description of the functions from the parameters, the rows and their
+ranges; `_expand` and `_name_functions` use only that description, so that a parameter that is set later has
+no effect until `fit` is called again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from tamis.basis.placement import Placement, Range
 from tamis.inputs import read_table, refuse_empty_array
 from tamis.tables import Table, runs
 
-Functions = dict[str, Any]  # a description of functions, of types that a file can hold
+Functions = dict[str, Any]  # a description of basis functions, by values of types that a file can hold
 
 BIAS = "1"  # the name of the column of ones
 _CELLS = 1 << 15  # input values that are expanded at a time, few enough for the cache
@@ -69,7 +69,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             if result is None:
                 dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
                 result = np.empty((table.rows, block.shape[1]), dtype=dtype)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
                 result[rows] = block
             if not np.isfinite(result[rows]).all():
                 raise ValueError(
@@ -79,7 +79,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return result
 
     def get_feature_names_out(self, input_features: Iterable[str] | None = None) -> NDArray[np.object_]:
-        """Return the names of the functions; each begins with the name of its column, if it has only one."""
+        """Return the names of the functions; that of a function of one column begins with the column's."""
         functions = self._require_state().functions
         known = getattr(self, "feature_names_in_", None)
         if input_features is None:
@@ -100,8 +100,8 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def define_functions(self, values: Array, ranges: Range) -> Functions:
         """Describe the functions that follow from the parameters, the rows (n, d) and the ranges.
 
-        A subclass returns the same keys for all parameters. One of them is "bias": whether a column of ones
-        comes first, which this class adds.
+        The keys depend only on the subclass. One of them is "bias": whether a column of ones comes first; it
+        is added by this class, not by `_expand`.
         """
         raise NotImplementedError
 
@@ -114,7 +114,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         raise NotImplementedError
 
     def _learn(self, X: object, fresh: bool) -> Self:
-        """Learn from rows; with `fresh`, forget the ranges of those learned before."""
+        """Learn from rows; with `fresh`, forget the ranges of rows that were learned before."""
         table, values = _read_rows(X) if fresh else self._read_next(X)
         ranges = Range.of(values)
         if not fresh:
@@ -134,7 +134,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if known != names and len(known) == len(names) and set(known) == set(names):
             table = table.select([names.index(name) for name in known])
             return table, table.numbers()
-        validate_data(self, X, reset=False, skip_check_array=True)  # raises if these differ
+        validate_data(self, X, reset=False, skip_check_array=True)  # raises if number or names differ
         return table, values
 
     def _require_state(self) -> BasisState:
@@ -163,6 +163,7 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         ranges, functions = Range(state["low"], state["high"]), state["plan"]
         if not isinstance(functions, dict) or ranges.low.shape != ranges.high.shape or ranges.low.ndim != 1:
             raise TypeError("the state holds no ranges of columns")
+        # Any row of so many columns serves, because only the keys are compared.
         if functions.keys() != type(self)().define_functions(ranges.low[None], ranges).keys():
             raise TypeError("the state describes functions of another class")
         self.n_features_in_ = len(ranges.low)
@@ -178,8 +179,9 @@ class Basis(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
 @dataclass(eq=False, repr=False)
 class CentredBasis(Basis):
-    """A basis whose functions differ by a centre and a width."""
+    """A basis of functions of one shape, each with its centre and its width."""
 
+    # The subclasses describe these parameters.
     centres: int | ArrayLike = 9
     placed: Placement = "evenly"
     width: float | ArrayLike | None = None
@@ -187,7 +189,7 @@ class CentredBasis(Basis):
 
     @property
     def centres_(self) -> list[Array] | Array:
-        """The centres of the functions: for each column (k,), or (k, d) of a radial basis."""
+        """The centres of the functions: a list of (k,), one per column, or (k, d) of a radial basis."""
         centres: list[Array] | Array = self._require_state().functions["centres"]
         return centres
 

@@ -12,9 +12,10 @@ from tamis.arrays import Array
 
 Placement = Literal["evenly", "quantiles"]
 
-# A column counts as constant if its range is at most this fraction of its largest magnitude.
+# A column counts as constant if the length of its range is at most this fraction of its largest magnitude:
+# rounding errors can be as large.
 _ROUNDING = 64 * np.finfo(np.float64).eps
-_DIGITS = range(3, 18)  # the numbers of digits to try; 17 digits distinguish any two floats
+_DIGITS = range(3, 18)  # the numbers of digits that names may have; 17 distinguish any two floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,27 +38,27 @@ class Range:
         return Range(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def widen_constants(self) -> "Range":
-        """Return the same ranges, but constant columns get a range around their value.
+        """Return the same ranges, but a constant column gets a range around its value.
 
-        It has the length 1, or 2⁻³⁰ times the magnitude of the value if that is more.
+        Its length is 1, or 2⁻³⁰ times the magnitude of the value if that is more, so that it has many floats.
 
         >>> ranges = Range.of(np.array([[3.0, 0.0], [3.0, 2.0]])).widen_constants()
         >>> ranges.low.tolist(), ranges.high.tolist()
         ([2.5, 0.0], [3.5, 2.0])
         """
         size = np.maximum(np.abs(self.low), np.abs(self.high))
-        constant = self.high - self.low <= _ROUNDING * size
-        half = np.where(constant, np.maximum(0.5, size * 2.0**-31), 0.0)
-        return Range(self.low - half, self.high + half)
+        is_constant = self.high - self.low <= _ROUNDING * size
+        half_length = np.where(is_constant, np.maximum(0.5, size * 2.0**-31), 0.0)
+        return Range(self.low - half_length, self.high + half_length)
 
-    def refuse_overflow(self, name: Callable[[int], str]) -> None:
-        """Raise if twice the length of a range overflows float64."""
+    def refuse_overflow(self, describe: Callable[[int], str]) -> None:
+        """Raise if twice the length of a range overflows float64; `describe` names a column for messages."""
         with np.errstate(over="ignore"):
             overflows = ~np.isfinite(2.0 * (self.high - self.low))
         if overflows.any():
             j = int(np.argmax(overflows))
             raise ValueError(
-                f"{name(j)} goes from {self.low[j]:g} to {self.high[j]:g}, expected a range that float64 "
+                f"{describe(j)} goes from {self.low[j]:g} to {self.high[j]:g}, expected a range that float64 "
                 "holds: rescale it"
             )
 
@@ -65,12 +66,12 @@ class Range:
 def place_functions(
     what: str, given: object, placed: Placement, values: Array, ranges: Range, least: int = 1
 ) -> list[Array]:
-    """Return the places of each column's functions (k,).
+    """Return, for each column, the places of its functions (k,).
 
-    `given` is an array of places, or the number of places; a number of places is chosen from the rows
-    `values` (n, d) or their ranges, as `placed` says. Equal places, such as quantiles of a column with ties,
-    become one place. If fewer than `least` are left, places are chosen evenly. `what` is the parameter's name
-    in error messages.
+    `given` is an array of places, or their number; then so many places are chosen, as `placed` says: spaced
+    evenly over the range of the column, or at quantiles of the column in the rows `values` (n, d). Equal
+    places, such as quantiles of a column with ties, become one place; if fewer than `least` quantiles are
+    left, the places are spaced evenly instead. `what` is the parameter's name in error messages.
 
     >>> rows = np.array([[0.0], [1.0], [1.0], [4.0]])
     >>> [
@@ -84,7 +85,7 @@ def place_functions(
     count = check_integer(what, given, least)
     check_choice("placed", placed, ("evenly", "quantiles"))
     ranges = ranges.widen_constants()
-    levels = np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])
+    levels = np.linspace(0.0, 1.0, count) if count > 1 else np.array([0.5])  # a single place in the middle
     columns = []
     for j, (low, high) in enumerate(zip(ranges.low, ranges.high, strict=True)):
         places = np.unique(np.quantile(values[:, j], levels)) if placed == "quantiles" else None
@@ -111,12 +112,12 @@ def _read_places(what: str, given: Any, columns: int, least: int) -> list[Array]
 
 
 def choose_widths(given: object, centres: list[Array], ranges: Range) -> list[Array]:
-    """Return the widths of each column's functions (k,): as given, or from the spacing of the centres."""
+    """Return, for each column, the widths of its functions (k,): as given, or the spacing of the centres."""
     ranges = ranges.widen_constants()
     if given is None:
         return [
-            _compute_spacing(places, float(size))
-            for places, size in zip(centres, ranges.high - ranges.low, strict=True)
+            _compute_spacing(places, float(length))
+            for places, length in zip(centres, ranges.high - ranges.low, strict=True)
         ]
     width = check_positive("width", given)
     return [
@@ -125,10 +126,10 @@ def choose_widths(given: object, centres: list[Array], ranges: Range) -> list[Ar
     ]
 
 
-def _compute_spacing(centres: Array, size: float) -> Array:
-    """Return the mean distance of each centre to its neighbours; for a single centre, return `size`."""
+def _compute_spacing(centres: Array, length: float) -> Array:
+    """Return each centre's mean distance to its neighbours; for a single centre, the length of the range."""
     if len(centres) == 1:
-        return np.array([size])
+        return np.array([length])
     order = np.argsort(centres)
     gaps = np.diff(centres[order])
     spacing = np.empty(len(centres))
@@ -169,13 +170,14 @@ def check_positive(what: str, given: Any) -> Array:
 def check_integer(what: str, given: object, least: int) -> int:
     """Return a parameter as an int; raise unless it is a whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, Integral) or int(given) < least:
-        kind = ValueError if isinstance(given, Real) else TypeError
-        raise kind(f"got {what}={given!r}, expected a whole number of at least {least}")
+        error_type = ValueError if isinstance(given, Real) else TypeError
+        raise error_type(f"got {what}={given!r}, expected a whole number of at least {least}")
     return int(given)
 
 
 def check_choice(what: str, given: object, known: tuple[object, ...]) -> None:
     """Raise for a value that is not one of the known ones."""
+    # `given in known` would compare an array with each value, and fail.
     if not any(given is value or (isinstance(given, str) and given == value) for value in known):
         raise ValueError(f"got {what}={given!r}, expected one of {', '.join(map(repr, known))}")
 
@@ -188,7 +190,7 @@ def format_numbers(numbers: Array) -> list[str]:
     """
     texts: list[str] = []
     for digits in _DIGITS:
-        texts = [f"{number:.{digits}g}" for number in (numbers + 0.0).tolist()]
+        texts = [f"{number:.{digits}g}" for number in (numbers + 0.0).tolist()]  # + 0.0: not "-0"
         if len(set(texts)) == len(texts):
             break
     return texts

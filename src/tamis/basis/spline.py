@@ -68,7 +68,7 @@ class SplineBasis(Basis):
             "degree": degree,
             "extrapolation": self.extrapolation,
             "all": bool(self.include_bias),  # whether the last function of each column is kept
-            "bias": False,  # the functions sum to the column of ones
+            "bias": False,  # no column of ones is added, because all functions of a column sum to it
         }
         if any(_count_functions(functions, places) == 0 for places in knots):
             raise ValueError(

@@ -97,7 +97,7 @@ class Gamma(Prior):
         """
         events, time = _read_events(groups, likelihood)
         refuse_unless_grouped(groups.weight.value)
-        shape, rate = rates.fit(events.value, time.value, by_time=likelihood == "poisson")
+        shape, rate = rates.fit(events.value, time.value, is_time_weight=likelihood == "poisson")
         return cls(shape, rate, likelihood)
 
     @property

@@ -83,7 +83,7 @@ def check_location_and_scale(location: ArrayLike, scale: ArrayLike) -> tuple[Arr
 
 
 def combine_keys_of_moments(prior: Prior, keys: Keys | None, statistic: Moments) -> Keys | None:
-    """The keys of a posterior, given those of the prior; see `prior.combine_keys`.
+    """The keys of a posterior: those of the prior, or of the statistic if the prior has none.
 
     A prior without keys may have more batch axes than the statistic: (4, 3), for example, if the statistic
     has three labels. The labels then name an axis that is not the first, and are dropped.
@@ -194,6 +194,7 @@ def fit(weight: Array, mean: Array, scatter: Array) -> tuple[Array, Array, Array
     start, lower, upper = _choose_start_and_bounds(unit, n.max(axis=0))
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
+        # `active` has the indices of the points' cells, those that `maximize` has not finished.
         return _evidence_and_gradient(
             point, unit[active], n[:, active], means[:, active], scatters[:, active]
         )

@@ -40,22 +40,22 @@ def kl(shape: Array, rate: Array, other_shape: Array, other_rate: Array) -> Arra
     return np.asarray(np.maximum(loss + bregman(other_shape, shape), 0.0))
 
 
-def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
+def fit(events: Array, time: Array, is_time_weight: bool) -> tuple[Array, Array]:
     """The shape and the rate (*cells,) of largest evidence, for events and times (groups, *cells).
 
-    Each cell has its own prior. The weight of a group is its time if `by_time` (the exposure of a Poisson
-    count), else its number of events (of waiting times). Time is measured in units of the mean time between
-    events, so that the bounds do not depend on the caller's unit.
+    Each cell has its own prior. The weight of a group is its time if `is_time_weight` (the exposure of a
+    Poisson count), else its number of events (of waiting times). Time is measured in units of the mean time
+    between events, so that the bounds do not depend on the caller's unit.
     """
     cells = events.shape[1:]
     s, time = events.reshape(len(events), -1), time.reshape(len(time), -1)
-    if not by_time and not (time.sum(axis=0) > 0).all():
+    if not is_time_weight and not (time.sum(axis=0) > 0).all():
         raise ValueError("got waiting times that are all zero, expected some above: their rate is infinite")
     has_events = s.sum(axis=0) > 0
     pooled = np.where(has_events, s.sum(axis=0), LEAST_MEAN) / np.maximum(time.sum(axis=0), 1e-300)
     t = time * pooled
-    heaviest = (t if by_time else s).max(axis=0)
-    start = np.column_stack([np.zeros_like(pooled), np.log(_choose_start(s, t, by_time))])
+    heaviest = (t if is_time_weight else s).max(axis=0)
+    start = np.column_stack([np.zeros_like(pooled), np.log(_choose_start(s, t, is_time_weight))])
     lower, upper = start - 40.0, start + 40.0
     lower[:, 1] = np.log(LEAST_STRENGTH * np.minimum(heaviest, 1.0))
     upper[:, 1] = np.log(MOST_STRENGTH * heaviest)
@@ -65,7 +65,10 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
     )
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
-        """The log-evidence, up to a constant, and its gradient at points: see `_unpack_parameters`."""
+        """The log-evidence, up to a constant, and its gradient at points: see `_unpack_parameters`.
+
+        `active` has the indices of the points' cells, those that `maximize` has not finished.
+        """
         (a, b), events, time = _unpack_parameters(point), s[:, active], t[:, active]
         value = _relative_log_evidence(a, b, events, time).sum(axis=0)
         by_shape = a * (digamma_rise(a, events) - np.log1p(time / b)).sum(axis=0)
@@ -80,9 +83,10 @@ def fit(events: Array, time: Array, by_time: bool) -> tuple[Array, Array]:
 
 
 def _relative_log_evidence(shape: Array, rate: Array, events: Array, time: Array) -> Array:
-    """`log_gamma_ratio` minus the maximum of each group's log-likelihood, which is a constant.
+    """log_gamma_normalizer of each group's posterior − that of the prior, minus a constant.
 
-    The constant may be as low as −1,000,000; with it, rounding would hide small changes of the evidence.
+    That is `log_gamma_ratio` minus the maximum of the group's log-likelihood. This constant may be as low as
+    −1,000,000; with it, rounding would hide small changes of the evidence.
     """
     posterior = (shape + events) / (rate + time)
     step = (shape * time - rate * events) / (rate + time)
@@ -99,12 +103,12 @@ def _unpack_parameters(point: Array) -> tuple[Array, Array]:
     return shape, shape / np.exp(point[:, 0])
 
 
-def _choose_start(events: Array, time: Array, by_time: bool) -> Array:
+def _choose_start(events: Array, time: Array, is_time_weight: bool) -> Array:
     """The starting shape, by the method of moments.
 
     For counts of rate 1, E[χ²] = degrees of freedom + Σt / shape.
     """
-    if not by_time:
+    if not is_time_weight:
         return np.full(events.shape[1:], 2.0)
     square = np.square(events - time) / np.where(time > 0, time, 1.0)
     excess = square.sum(axis=0) - (time > 0).sum(axis=0)

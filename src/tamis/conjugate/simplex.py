@@ -98,7 +98,10 @@ def fit(counts: Array) -> Array:
     lower[:, -1], upper[:, -1] = np.log(LEAST_STRENGTH), np.log(MOST_STRENGTH * np.maximum(heaviest, 1.0))
 
     def objective(point: Array, active: NDArray[np.int64]) -> tuple[Array, Array]:
-        """The log-evidence and its gradient at points (cells, K + 1): logits of means, and log strength."""
+        """The log-evidence and its gradient at points (active, K + 1): logits of means, and log strength.
+
+        `active` has the indices of the points' cells, those that `maximize` has not finished.
+        """
         mean = special.softmax(point[:, :-1], axis=-1)
         concentration = mean * np.exp(point[:, -1:])
         value = log_dirichlet_ratio(concentration, table[:, active]).sum(axis=0)

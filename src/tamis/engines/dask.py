@@ -209,9 +209,10 @@ def _read_frame(data: Any, request: Request) -> list[Any]:
     delayed = _import_dask().delayed
     available = list(data.columns)
     named = {role: value for role, value in request.roles.items() if isinstance(value, str)}
-    others = {role: value for role, value in request.roles.items() if role not in named}
+    beside = {role: value for role, value in request.roles.items() if role not in named}
+    # As `others`, further arguments of `fit`, a request accepts any roles.
     columns = Request(others=named, columns=request.columns).choose_columns(available)
-    values = {role: _list_partitions(role, value, data) for role, value in others.items()}
+    values = {role: _list_partitions(role, value, data) for role, value in beside.items()}
     needed = list(dict.fromkeys([*columns, *named.values()]))
     partitions = data[needed].to_delayed()
     return [
@@ -223,10 +224,10 @@ def _read_frame(data: Any, request: Request) -> list[Any]:
 
 
 def _split_frame(
-    frame: Any, columns: list[Any], named: dict[str, Any], others: dict[str, Any], number: int
+    frame: Any, columns: list[Any], named: dict[str, Any], beside: dict[str, Any], number: int
 ) -> Batch:
-    """Make a batch of a partition; `named` maps roles to columns of the frame, `others` roles to values."""
-    roles = {role: frame[name] for role, name in named.items()} | others
+    """Make a batch of a partition; `named` maps roles to columns of the frame, `beside` roles to values."""
+    roles = {role: frame[name] for role, name in named.items()} | beside
     return Batch.from_roles(frame[columns], {role: np.asarray(each) for role, each in roles.items()}, number)
 
 

@@ -228,7 +228,8 @@ def _group_rows(frame: Any, size: int) -> Any:
     """Return the rows of kept shards as an RDD with one partition per core.
 
     If that were more than `_TASK_BYTES` per partition, there are more partitions; there are never more than
-    those of the frame. `size` is the length of all files in bytes.
+    those of the frame. `size` is the length of all files in bytes. The columns are those of `KEPT_COLUMNS` in
+    `spark_tasks`; `buffers` are those of the arrays of a pickled chunk.
     """
     rows = frame.select("shard", "path", "content", "buffers", "failure").rdd
     tasks = max(rows.context.defaultParallelism, ceil(size / _TASK_BYTES))

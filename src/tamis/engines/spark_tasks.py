@@ -70,6 +70,7 @@ class ReadTable:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Batch]:
         first = _find_shard() * _MAX_CHUNKS
+        # Spark sends several columns of one type as one column of arrays; `unpack` makes them columns again.
         for number, table in enumerate(_join_batches(map(self.read.packing.unpack, batches)), first):
             yield replace(self.read(table), number=number)
 

@@ -172,8 +172,8 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
         """Return the state, which may be empty; None if no rows and no columns were given yet."""
         return self.__dict__.get("_fitted")
 
-    def _require_state(self, attribute: str) -> S:
-        """Return the state; if there is none, raise NotFittedError, which names the attribute."""
+    def _require_state(self, attribute: str = "") -> S:
+        """Return the state; if there is none, raise NotFittedError, which names the attribute, if given."""
         state = self._get_state_or_none()
         if state is None or state.is_empty:
             message = f"this {type(self).__name__} has learned nothing yet, expected a call to fit first"
@@ -183,7 +183,7 @@ class Face(_CallbackSupport, BaseEstimator, Generic[S]):  # type: ignore[misc]  
     @property
     def state_(self) -> S:
         """All that was learned, as one value; `merge` and `save` read it."""
-        return self._require_state("")
+        return self._require_state()
 
     @state_.setter
     def state_(self, state: S) -> None:
@@ -308,7 +308,7 @@ class TableFace(Face[T]):
     def _read_next_table(self, X: object) -> Table:
         """Read further rows of the same columns."""
         return read_next_table(
-            X, self.state_.schema, type(self).__name__, self._accepts_sparse, missing=False
+            X, self.state_.schema, type(self).__name__, self._accepts_sparse, takes_missing=False
         )
 
     @property

@@ -310,7 +310,7 @@ class FisherDiscriminant(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Gaus
 
         m is the mean of a class's projections, and s² the sum of their squared deviations from it.
         """
-        self._require_state("")
+        self._require_state()  # raises if nothing was learned
         return self._get_projection("criterion").criterion(direction)
 
     def _get_projection(self, name: str) -> Projection:

@@ -84,13 +84,13 @@ class RowSurvey:
 
     number: int  # the number of the first of these shards
     schema: Schema
-    counts: dict[int, int]  # from the number of a shard to the number of its rows with a weight above 0
+    row_counts: dict[int, int]  # from the number of a shard to the number of its rows with a weight above 0
 
     def __add__(self, other: "RowSurvey") -> "RowSurvey":
         first, second = (self, other) if self.number < other.number else (other, self)
         refuse_drift(second.schema, first.schema)
         schema = first.schema.widen_kinds(second.schema)
-        return RowSurvey(first.number, schema, self.counts | other.counts)
+        return RowSurvey(first.number, schema, self.row_counts | other.row_counts)
 
     def __mul__(self, weight: float) -> "RowSurvey":
         return self  # a statistic must have a product, but numbers of rows are not multiplied
@@ -98,7 +98,7 @@ class RowSurvey:
     @property
     def n_rows(self) -> int:
         """The number of rows with a weight above 0 in all shards."""
-        return sum(self.counts.values())
+        return sum(self.row_counts.values())
 
 
 def survey_rows(shards: BatchShards[Batch], reader: RowReader) -> RowSurvey:
@@ -142,9 +142,9 @@ def gather_rows(
     `row_numbers` are ascending. A row's number is its index among the rows with a weight above 0 of all
     shards, in the order of shard numbers.
     """
-    numbers = sorted(survey.counts)
-    ends = np.cumsum([survey.counts[number] for number in numbers])
-    starts = {number: int(end) - survey.counts[number] for number, end in zip(numbers, ends, strict=True)}
+    numbers = sorted(survey.row_counts)
+    ends = np.cumsum([survey.row_counts[number] for number in numbers])
+    starts = {number: int(end) - survey.row_counts[number] for number, end in zip(numbers, ends, strict=True)}
     gathered = shards.total(partial(_gather_from_shard, row_numbers, starts))
     return _join([gathered.parts[number] for number in sorted(gathered.parts)])
 

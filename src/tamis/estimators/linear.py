@@ -313,7 +313,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
             raise UnsupportedSumsError("exact=True asks for products that are not rounded")
         schema, gram = shards.sum_normal_equations()
         model = self._make_model(schema)
-        model.refuse_impossible(schema.width, gram.targets)
+        model.refuse_invalid_parameters(schema.width, gram.targets)
         self.state_ = RegressionState(schema, model, gram, targets_are_1d=True)
 
     @with_sklearn_callbacks
@@ -337,7 +337,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
             self.state_ = self._with_statistic(before, before.statistic + _check_targets(part, before))
             return self
         model = self._make_model(schema)
-        model.refuse_impossible(schema.width, part.targets)
+        model.refuse_invalid_parameters(schema.width, part.targets)
         self.state_ = RegressionState(schema, model, part, targets_are_1d)
         return self
 
@@ -346,7 +346,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
         state = self.state_
         part, _ = self._observe(self._read(X)[0], y, sample_weight)
         rest = state.statistic - _check_targets(part, state)
-        rest.refuse_impossible()
+        rest.refuse_impossible()  # raises if no rows could have these sums
         rest.refuse_lost_precision(bool(self.fit_intercept), state.schema.names)
         refuse_to_forget_all(float(rest.weight.value))
         self.state_ = self._with_statistic(state, rest)
@@ -379,7 +379,7 @@ class BayesianLinearRegression(RegressorMixin, LinearFace[RegressionState]):  # 
     def _with_statistic(self, state: RegressionState, statistic: Gram) -> RegressionState:
         """Return the state with another statistic, and a model with the present parameters."""
         model = self._make_model(state.schema)
-        model.refuse_impossible(state.schema.width, statistic.targets)
+        model.refuse_invalid_parameters(state.schema.width, statistic.targets)
         return RegressionState(state.schema, model, statistic, state.targets_are_1d)
 
     def _observe(self, table: Table, y: object, sample_weight: object) -> tuple[Gram, bool]:

@@ -29,7 +29,7 @@ class TableSurvey:
     schema: Schema
     moments: Moments | None  # the moments of the columns; None if they are sparse
     classes: Tally | None  # the weight of each class, if there are classes
-    counts: dict[int, int]  # the number of rows of each shard, by its number
+    row_counts: dict[int, int]  # the number of rows of each shard, by its number
 
     @classmethod
     def of(cls, shard: "ShardTable") -> "TableSurvey":
@@ -43,7 +43,7 @@ class TableSurvey:
         refuse_drift(second.schema, first.schema)
         moments = None if self.moments is None or other.moments is None else self.moments + other.moments
         classes = None if self.classes is None or other.classes is None else self.classes + other.classes
-        return TableSurvey(first.number, first.schema, moments, classes, self.counts | other.counts)
+        return TableSurvey(first.number, first.schema, moments, classes, self.row_counts | other.row_counts)
 
     def __mul__(self, weight: float) -> "TableSurvey":
         return self  # a statistic must have a product, but numbers of rows are not multiplied
@@ -96,4 +96,4 @@ def read_all_labels(y: Any, rows: int) -> Labels:
 
 def read_shard_table(batch: Batch, schema: Schema, caller: str, sparse: bool) -> Table:
     """Read the rows of a batch, which must have the columns of the first shard."""
-    return read_next_table(batch.X, schema, caller, sparse, missing=False)
+    return read_next_table(batch.X, schema, caller, sparse, takes_missing=False)

@@ -187,7 +187,7 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
             plan.centre,
             plan.intercept,
             classes=classes,
-            counts=survey.counts,
+            row_counts=survey.row_counts,
             size=size,
         )
         if state is None:
@@ -469,7 +469,9 @@ class LogisticRegression(ClassifierMixin, NewtonFace[LogisticState]):  # type: i
 
             def predict(held_out: NDArray[np.int64]) -> Array:
                 design = self._build_design(table.take(held_out), model.fit)
-                return self._compute_log_probabilities(model, design, design.scores(model.fit.outputs))
+                return self._compute_log_probabilities(
+                    model, design, design.scores(model.fit.parameters_by_output)
+                )
 
             return predict
 
@@ -612,6 +614,7 @@ def _are_reciprocal(alpha: Any, C: float) -> bool:
 
 
 def _refuse_sparse_penalty(penalty: Any, l1_ratio: Any) -> None:
+    # "deprecated" is scikit-learn's default of a parameter that was not given.
     if penalty not in ("l2", "l1", "elasticnet", "deprecated", None):
         raise ValueError(f"got penalty={penalty!r}, expected 'l2' or None")
     if l1_ratio is not None and (not isinstance(l1_ratio, Real) or not 0.0 <= float(l1_ratio) <= 1.0):

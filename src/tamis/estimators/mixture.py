@@ -53,7 +53,8 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         As in `NaiveBayes`.
     integers : the family that "auto" chooses for columns of whole numbers
     estimate : "map", "mle", "mean" or "predictive"
-        The estimate that each step makes. All but "mle" have priors, so that the variance of a component
+        The estimate that each step makes, as in `NaiveBayes`; with "predictive", the densities of components
+        have their parameters integrated out. All but "mle" have priors, so that the variance of a component
         cannot shrink to 0 at a single row.
     prior : NormalInverseWishart, optional
         The prior of a Gaussian component; by default it has the mean of all rows, the variances within
@@ -325,7 +326,7 @@ class Mixture(DensityMixin, GenerativeFace):  # type: ignore[misc]  # scikit-lea
         """
         state = self.state_
         rest = state.statistic - self._observe_rows(state, self._read_rows(X, state), sample_weight)
-        state.model.refuse_impossible(rest)
+        state.model.refuse_impossible(rest)  # raises if no rows could have these sums
         counted: Any = rest["classes"]
         refuse_to_forget_all(float(counted.weight.value))
         self._fitted = state.replace(rest)

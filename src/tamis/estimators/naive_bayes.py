@@ -262,6 +262,7 @@ class MultinomialNB(DiscreteClassifier):
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
+        """What `partial_fit_sums` expects sums of."""
         return "counts"
 
     @property
@@ -333,6 +334,7 @@ class BernoulliNB(DiscreteClassifier):
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
+        """What `partial_fit_sums` expects sums of: flags of values above 0; None if `binarize` is not 0."""
         return "flags" if self.binarize == 0.0 else None
 
     @property
@@ -366,6 +368,7 @@ class PoissonNB(DiscreteClassifier):
 
     @property
     def sum_kind(self) -> Literal["counts", "flags"] | None:
+        """What `partial_fit_sums` expects sums of."""
         return "counts"
 
     @property

@@ -278,7 +278,7 @@ class NewtonFace(LinearFace[StateT]):
 
         Both have the shape of `coef_`.
         """
-        self._require_state("")  # raises if nothing was learned
+        self._require_state()  # raises if nothing was learned
         coefficients = self.coef_
         half_width = -special.ndtri(tail_of(coverage)) * self.coef_std_
         return coefficients - half_width, coefficients + half_width
@@ -287,7 +287,7 @@ class NewtonFace(LinearFace[StateT]):
         """Return the state, the design matrix of the rows, and their scores (n, outputs)."""
         state, table = self.state_, self._read_next_table(X)
         design = self._build_design(table, state.fit)
-        return state, design, design.scores(state.fit.outputs)
+        return state, design, design.scores(state.fit.parameters_by_output)
 
     # ── files ──
 

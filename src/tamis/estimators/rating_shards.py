@@ -84,7 +84,7 @@ def _join_times(parts: list[Entries]) -> Array | None:
 class ReadRatings:
     """A function that reads the ratings of a batch; it returns None if the batch has no rows."""
 
-    columns: Mapping[str, Any] | None  # the parameter of the face
+    columns: Mapping[str, Any] | None  # from "user", "item", … to names of columns, as users give them
     is_implicit: bool
 
     def __call__(self, batch: Batch) -> GatheredRatings | None:

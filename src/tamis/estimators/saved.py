@@ -219,6 +219,7 @@ _PCA = DictOf(
                     # "freedom": degrees of freedom; "error": a bound on the largest singular value of the
                     # residuals of the rows
                     "numbers": TupleOf(dict.fromkeys(("noise", "total", "weight", "freedom", "error"), _ANY)),
+                    # of each number of components: log-evidence, or mean log-density of held-out rows
                     "scores": Nullable(Numbers("f8", "numbers of components", finite=False)),
                 },
                 optional=("scores",),
@@ -286,7 +287,7 @@ _FACTORS = DictOf(
                 optional=2,  # files of older versions lack the last two
             )
         ),
-        "range": TupleOf({"low": Real(), "high": Real()}),
+        "range": TupleOf({"low": Real(), "high": Real()}),  # of the ratings: predictions are limited to it
         "course": TupleOf(  # the history of the fit
             {
                 "sweeps": Integer(),
@@ -516,8 +517,10 @@ def check_statistic(model: Generative, statistic: Joint, columns: int) -> None:
         rule.check(part, name, {"columns": width})
         if isinstance(block, CategoryColumns):
             _check_terms(part.terms, name, width)
-        if isinstance(block, FamilyColumns) and part.total.shape[-1] != block.terms:
-            raise ValueError(f"{name} has {part.total.shape[-1]} sums per column, expected {block.terms}")
+        if isinstance(block, FamilyColumns) and part.total.shape[-1] != block.n_sufficient:
+            raise ValueError(
+                f"{name} has {part.total.shape[-1]} sums per column, expected {block.n_sufficient}"
+            )
         if isinstance(block, GaussianVectors):
             form = "full" if block.covariance in ("full", "tied") else "diagonal"
             if part.form != form:

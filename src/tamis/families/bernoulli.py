@@ -22,7 +22,8 @@ class Bernoulli(ProbabilityFamily):
     (0.55, -0.847)
     """
 
-    extra_successes: ClassVar[float] = 0.0  # because η is the logit: see `ProbabilityFamily`
+    # Added to the pseudo-successes of a prior for the beta's first parameter: 0, because η is the logit.
+    extra_successes: ClassVar[float] = 0.0
 
     probability: Array  # batch
 

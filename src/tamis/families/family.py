@@ -139,7 +139,8 @@ class Family(Batched, ABC):
         """The maximum-likelihood member: the one whose E[T] is the observed mean of T.
 
         It can be called on any member, as in `Gaussian(0, 1).fit(statistic)`: the result has the form of
-        this member (categories, trials, minimal or full), whose other parameters are ignored.
+        this member (categories, trials, and whether T(x) leaves out the last category, `minimal`), whose
+        other parameters are ignored.
         """
 
 

@@ -25,7 +25,7 @@ class Poisson(RateFamily):
     (10.629278904, -inf)
     """
 
-    extra_events: ClassVar[float] = 0.0  # because η = log rate: see `RateFamily`
+    extra_events: ClassVar[float] = 0.0  # added to a prior's events for the gamma's shape: 0 if η = log rate
 
     rate: Array  # batch
 

@@ -66,8 +66,9 @@ _PARSE_ERRORS = (  # raised by zipfile and json for malformed files; a Recursion
     struct.error,
 )
 # Each opening bracket of JSON becomes a list or dict of about 70 bytes in memory, so a forged manifest of
-# empty lists, three bytes each, would need far more memory than it is long. `values.pack` writes about eight
-# bytes per bracket. A manifest may have _FREE_BRACKETS brackets, and one more per _BYTES_PER_BRACKET bytes.
+# empty lists, three bytes each, would need far more memory than it is long. `pack` of `values`, which turns a
+# model into such a tree, writes about eight bytes per bracket. A manifest may have _FREE_BRACKETS
+# brackets, and one more per _BYTES_PER_BRACKET bytes.
 _FREE_BRACKETS, _BYTES_PER_BRACKET = 1 << 16, 6
 _REMEDY = "copy it anew, or save the model again"
 

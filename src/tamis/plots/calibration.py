@@ -12,15 +12,15 @@ from tamis.conjugate import Beta
 from tamis.plots import canvas
 from tamis.validate import HeldOut
 
-_COVERAGE = 0.9  # probability of the credible intervals of frequencies; the prior is uniform
+_COVERAGE = 0.9  # probability of the credible intervals, which have a uniform prior
 
 
 @dataclass(eq=False)
 class CalibrationDisplay:
-    """The frequency of an event among rows, by the probability that was predicted for it.
+    """A plot of how often an event occurred, against the probability that was predicted for it.
 
-    Rows are divided into bins by their predicted probability; weights of rows are ignored. Bins without rows
-    are left out of the arrays.
+    Rows are divided by their predicted probability into bins of equal width; weights of rows are ignored.
+    Bins without rows are left out of the arrays.
 
     >>> rng = np.random.default_rng(0)
     >>> given = rng.random(1000)
@@ -29,12 +29,12 @@ class CalibrationDisplay:
     [0.1, 0.3, 0.5, 0.7, 0.9]
     """
 
-    given: Array  # (bins,): the mean predicted probability
-    share: Array  # (bins,): the fraction of rows for which the event occurred
-    low: Array  # (bins,): the lower end of the credible interval of that fraction
-    high: Array  # (bins,): its upper end
+    given: Array  # (bins,): the mean predicted probability of the bin's rows
+    share: Array  # (bins,): the fraction of these rows for which the event occurred
+    low: Array  # (bins,): the lower end of the credible interval of the event's probability
+    high: Array  # (bins,): the upper end of this interval
     count: Array  # (bins,): the number of rows
-    ax_: Any = field(default=None, init=False)
+    ax_: Any = field(default=None, init=False)  # matplotlib's axes and figure, set by `plot`
     figure_: Any = field(default=None, init=False)
 
     @classmethod
@@ -55,20 +55,24 @@ class CalibrationDisplay:
             raise ValueError("got a probability below 0 or above 1, expected a column of predict_proba")
         if bins < 1:
             raise ValueError(f"got bins={bins}, expected at least 1")
-        index = np.minimum((p * bins).astype(np.int64), bins - 1)
-        count = np.bincount(index, minlength=bins)
+        bin_of_row = np.minimum((p * bins).astype(np.int64), bins - 1)  # the last bin includes 1.0
+        count = np.bincount(bin_of_row, minlength=bins)
         is_used = count > 0
         size = count[is_used].astype(np.float64)
-        hits = np.bincount(index, weights=truth, minlength=bins)[is_used]
+        hits = np.bincount(bin_of_row, weights=truth, minlength=bins)[is_used]
         low, high = Beta(1.0 + hits, 1.0 + size - hits).interval(_COVERAGE)
-        given = np.bincount(index, weights=p, minlength=bins)[is_used] / size
-        return cls(given, hits / size, np.asarray(low), np.asarray(high), size).plot(ax, **style)
+        given = np.bincount(bin_of_row, weights=p, minlength=bins)[is_used] / size
+        display = cls(given, share=hits / size, low=np.asarray(low), high=np.asarray(high), count=size)
+        return display.plot(ax, **style)
 
     @classmethod
     def from_held_out(
         cls, held_out: HeldOut, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw the result of `cross_validate`: for two classes the second, for more the predicted one."""
+        """Draw the calibration of the result of `cross_validate`.
+
+        The event is, with two classes, that a row is of the second; with more, that the prediction is right.
+        """
         p = decide.probabilities(held_out.log_joint)
         if p.shape[1] == 2:
             return cls.from_predictions(held_out.group == 1, p[:, 1], bins, ax, **style)
@@ -78,7 +82,7 @@ class CalibrationDisplay:
     def from_estimator(
         cls, model: Any, X: object, y: ArrayLike, bins: int = 10, ax: Any = None, **style: Any
     ) -> "CalibrationDisplay":
-        """Draw the predictions of a model for rows that it was not fitted to."""
+        """Draw a model's calibration on rows it was not fitted to; the event is as in `from_held_out`."""
         p = np.asarray(model.predict_proba(X))
         labels = np.asarray(y)
         if p.shape[1] == 2:
@@ -88,15 +92,16 @@ class CalibrationDisplay:
 
     def plot(self, ax: Any = None, **style: Any) -> "CalibrationDisplay":
         """Draw the plot; `style` is passed to matplotlib's `plot`."""
-        ax = canvas.make_axes(ax, (4.8, 4.6))
+        ax = canvas.make_axes(ax, figsize=(4.8, 4.6))
         options = {"color": canvas.FOR, "marker": "o", "markersize": 4, **style}
+        # The diagonal, on which frequencies equal probabilities.
         ax.plot([0, 1], [0, 1], color=canvas.PALE, linewidth=0.9, linestyle=":")
         (line,) = ax.plot(self.given, self.share, **options)
         ax.vlines(self.given, self.low, self.high, color=line.get_color(), linewidth=1.2, alpha=0.6)
         ax.set(
             xlabel="predicted probability",
             ylabel=f"observed frequency ({_COVERAGE:.0%} credible interval)",
-            xlim=(-0.02, 1.02),
+            xlim=(-0.02, 1.02),  # with room for the markers at 0 and 1
             ylim=(-0.02, 1.02),
             aspect="equal",
         )

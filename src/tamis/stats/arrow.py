@@ -255,7 +255,7 @@ def _sum_digits(power: Integers, cell: Integers, digits: Integers, shape: tuple[
         _refuse_large(prod(shape), 0)
         return Exact.zeros(shape)
     low, high = int(power.min()), int(power.max())
-    if low < -MAX_POWER or high >= MAX_POWER - 2:
+    if low < -MAX_POWER or high >= MAX_POWER - 2:  # room for the carries of digits of up to 62 bits
         raise ValueError("exponents beyond any sum")
     length = high - low + 1
     _refuse_large(length * prod(shape), len(power))

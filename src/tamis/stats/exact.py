@@ -19,9 +19,11 @@ from tamis import _kernels, arrays
 from tamis._kernels import Floats, Words
 
 _HALF = 1 << 31  # the last word of a settled number is from -_HALF to _HALF - 1
-# The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1. A product of four floats has at most
-# 4 * 1126 bits below the binary point, and the kernels truncate scaled sums far above that. Sums from files
-# are checked against this bound, because adding two numbers allocates all words between their powers.
+# The powers of 2**32 in every sum are from -MAX_POWER to MAX_POWER - 1. The kernels write a float as an
+# integer below 2**53 times a power of two, the smallest float, 2**-1074, as 2**52 * 2**-1126; so a product of
+# four floats has at most 4 * 1126 bits below the binary point, and the kernels truncate scaled sums far above
+# that. Sums from files are checked against this bound, because adding two numbers allocates all words between
+# their powers.
 MAX_POWER = 160
 
 
@@ -49,6 +51,7 @@ class Exact:
         """Read numbers of any shape; they must be finite."""
         array = arrays.floats(values, "the array")
         entries = np.ascontiguousarray(array.reshape(1, -1))
+        # The exponents by which the kernel chooses words, and the first column that is not finite, or -1.
         bounds, _, nonfinite = _kernels.span(entries)
         if nonfinite >= 0:
             raise ValueError(f"got {entries[0, nonfinite]}, expected finite numbers")
@@ -191,7 +194,9 @@ class Exact:
         if not flat.size:
             return Exact.zeros(shape)
         return self._reshape(
-            _kernels.multiply(broadcast.flat_words, broadcast.low, flat, _kernels.KEEP), shape
+            # KEEP is the number of words of each product that are kept, the highest ones.
+            _kernels.multiply(broadcast.flat_words, broadcast.low, flat, keep=_kernels.KEEP),
+            shape,
         )
 
     def _broadcast(self, shape: tuple[int, ...]) -> "Exact":

@@ -29,10 +29,11 @@ from tamis.stats.sums import Sums, refuse_excess_subtraction
 
 Form = Literal["full", "diagonal", "none"]
 
-# `observe_columns` sorts each 4,096 rows by group, which is slow if few of them are in the same group.
-_MIN_ROWS, _MAX_GROUPS = 256, 64
-# `observe` reads rows once if they have at least _MIN_VALUES values, and if there are at most _MAX_SUMS sums
-# (one for each column and group), which stay in the cache.
+# The kernel of `observe_columns` sorts rows by group, 4,096 at a time. This is slow if few of these are in
+# the same group: there must be _MIN_GROUP_SIZE rows per group on average, and at most _MAX_GROUPS groups.
+_MIN_GROUP_SIZE, _MAX_GROUPS = 256, 64
+# `observe` reads rows once if they have at least _MIN_VALUES values, and at most _MAX_SUMS sums (one for each
+# column and group), so that the sums stay in the cache.
 _MIN_VALUES, _MAX_SUMS = 1 << 14, 1 << 12
 
 
@@ -40,8 +41,8 @@ _MIN_VALUES, _MAX_SUMS = 1 << 14, 1 << 12
 class Moments(Sums):
     """Exact sums of rows and of their squares or products, so that variances are accurate for any mean.
 
-    The diagonal form is a batch of univariate moments: each column has a weight, so that a missing value
-    changes only the weight of its column. Moments of one-dimensional data have no axis of columns, unless
+    The diagonal form is a batch of univariate moments: each column has a weight of its own, from
+    which its missing values are left out. Moments of one-dimensional data have no axis of columns, unless
     they are in the full form. The form "none" has no squares.
 
     >>> day, night = Moments.observe([[1e8], [1e8 + 1]]), Moments.observe([[1e8 + 2]])
@@ -51,7 +52,7 @@ class Moments(Sums):
 
     weight: Exact  # batch in the full form; batch + (d,) in the forms "diagonal" and "none"
     first: Exact  # batch + (d,)
-    second: Exact | None = None  # batch + (d,) diagonal; batch + (d(d+1)/2,) full, packed
+    second: Exact | None = None  # batch + (d,) diagonal; batch + (d(d+1)/2,) full, packed; None in "none"
     form: Form = "diagonal"
 
     @classmethod
@@ -64,14 +65,15 @@ class Moments(Sums):
         exact: bool = False,
         missing: bool = False,
     ) -> Self:
-        """Sum the rows of the data (n, d), by label if labels are given.
+        """Sum the rows of the data (n, d), by label if `by` gives a label per row.
 
         Sums of the diagonal form are exact. In the full form, by default, sums of products about the mean are
         rounded; the scatter then has a relative error below 1e-12. `exact=True` avoids the rounding, and
-        takes about six times as long for many rows. The products of at most 65,536 values (16,384 if there
-        are weights), of at most 16 rows per label on average, and of outliers (`tamis.stats.outliers`) are
-        never rounded. (With weights, products below 1e-290 are: their rounding errors underflow.)
-        `missing=True` leaves NaN out of its column's sums; the full form does not accept it.
+        takes about six times as long for many rows. Products are never rounded if the data have at most
+        65,536 values (16,384 if there are weights) or at most 16 rows per label on average, nor are those of
+        outliers (`tamis.stats.outliers`: rows very far from the median of their label). The exception: with
+        weights, products below 1e-290 may be rounded, because their rounding errors underflow.
+        `missing=True` leaves NaN out of the sums of its column; the full form does not accept this argument.
         """
         if form not in ("full", "diagonal", "none"):
             raise ValueError(f"got form={form!r}, expected 'full', 'diagonal' or 'none'")
@@ -80,7 +82,7 @@ class Moments(Sums):
                 "got missing=True for the full form, expected form='diagonal', or rows without NaN"
             )
         table = arrays.to_matrix(data)
-        moments: Self | None = None
+        moments: Self | None = None  # of one of the faster ways, if it applies
         if form == "full" and not exact and weights is None and by is None:
             moments = cls.observe_unweighted(table.values)
         elif form == "diagonal" and weights is None and not table.had_one_axis:
@@ -108,16 +110,17 @@ class Moments(Sums):
     def observe_columns(cls, columns: list[Floats], by: Labels | None = None) -> Self | None:
         """Sum columns (n,), each an array of its own, in one pass without a copy of the rows.
 
-        The result equals that of `observe` in the diagonal form. None if this would be no faster (fewer than
-        256 rows per label, or more than 64 labels), if there is not one label per row, or if a value is not
-        finite or too large to be squared, so that `observe` will raise or leave NaN out.
+        The result equals that of `observe` in the diagonal form. Return None if this would be no faster
+        (fewer than 256 rows per label, or more than 64 labels), if there is not one label per row, or if a
+        value is not finite or too large to be squared, so that `observe` will raise or leave NaN out.
         """
         keys, group = (None, None) if by is None else (by.keys, by.group)
         groups, n = 1 if keys is None else len(keys), len(columns[0])
-        if n < _MIN_ROWS * groups or groups > _MAX_GROUPS or (group is not None and len(group) != n):
+        if n < _MIN_GROUP_SIZE * groups or groups > _MAX_GROUPS or (group is not None and len(group) != n):
             return None
-        sums, largest, nonfinite = _kernels.deposit_columns(columns, group, groups, 2)
-        if nonfinite >= 0 or not can_square(largest):
+        # Magnitudes are below 2**exponent; `nonfinite` is the first column with NaN or ∞, or -1.
+        sums, exponent, nonfinite = _kernels.deposit_columns(columns, group, groups, power=2)
+        if nonfinite >= 0 or not can_square(exponent):
             return None
         return cls._make_from_sums(sums, n, len(columns), by)
 
@@ -125,21 +128,22 @@ class Moments(Sums):
     def _observe_in_one_pass(cls, values: Floats, by: object) -> Self | None:
         """Sum rows (n, d) without weights in the diagonal form, reading them once.
 
-        Return None in the cases of `observe_columns`, or if there is not one label per row.
+        Return None if this would be no faster (few values, few rows per label, or many sums), if there is not
+        one label per row, or if a value is not finite or too large to be squared.
         """
         n, d = values.shape
         if values.size < _MIN_VALUES:
             return None
         labels = by if by is None or isinstance(by, Labels) else Labels.of(by)
         groups = 1 if labels is None else len(labels.keys)
-        if n < _MIN_ROWS * groups or groups * d > _MAX_SUMS:
+        if n < _MIN_GROUP_SIZE * groups or groups * d > _MAX_SUMS:
             return None
         if labels is not None and len(labels) != n:
             return None
-        sums, largest, is_finite = _kernels.deposit_rows(
-            values, None if labels is None else labels.group, groups, 2
+        sums, exponent, is_finite = _kernels.deposit_rows(
+            values, None if labels is None else labels.group, groups, power=2
         )
-        return cls._make_from_sums(sums, n, d, labels) if is_finite and can_square(largest) else None
+        return cls._make_from_sums(sums, n, d, labels) if is_finite and can_square(exponent) else None
 
     @classmethod
     def _make_from_sums(cls, sums: tuple[tuple[Words, int], ...], n: int, d: int, by: Labels | None) -> Self:
@@ -156,9 +160,10 @@ class Moments(Sums):
 
     @classmethod
     def observe_unweighted(cls, rows: Floats | list[Floats]) -> Self | None:
-        """Sum rows (n, d), or a list of columns (n,), without a copy of them, as `observe` in the full form.
+        """Sum rows (n, d), or a list of columns (n,), in the full form, without a copy of them.
 
-        None if `observe` would sum some rows exactly, or if a value is not finite or cannot be squared.
+        Return None if products must be summed exactly, because there are few rows or values, or may be
+        outliers (see `observe`); also if a value is not finite or too large to be squared.
         """
         sums = sum_unweighted_rows(rows)
         if sums is None:
@@ -168,10 +173,10 @@ class Moments(Sums):
         return cls(weight=weight, first=first, second=second, form="full", rounded=rounded).drop_zeros()
 
     def add_row(self, values: Floats, label: Hashable = None, weight: float = 1.0) -> Self:
-        """Add one row (d,): the same as `+` with what `observe` returns for the row, in less time.
+        """Add one row (d,): the same as adding what `observe` returns for the row, in less time.
 
-        Values that are NaN are left out; the full form refuses them. `label` is the row's label, if
-        the moments are by label.
+        Values that are NaN are left out; the full form refuses them. `label` is used only if the moments are
+        by label.
 
         >>> moments = Moments.observe([[1.0, 2.0]])
         >>> moments.add_row(np.array([3.0, np.nan])).mean.tolist()
@@ -180,7 +185,7 @@ class Moments(Sums):
         group = 0 if self.keys is None else self.keys.position(label)
         power = 1 if self.second is None else 2
         if (
-            group is None
+            group is None  # the label is new
             or self.form == "full"
             or values.shape != self.first.shape[-1:]
             or not can_add_row(values, weight, power)
@@ -188,10 +193,10 @@ class Moments(Sums):
             by = None if self.keys is None else [label]
             missing = self.form != "full"
             return self + type(self).observe(values[None], [weight], by, self.form, missing=missing)
-        sums = {"weight": self.weight.add_row(group, values, weight, 0)}
-        sums["first"] = self.first.add_row(group, values, weight, 1)
+        sums = {"weight": self.weight.add_row(group, values, weight, power=0)}
+        sums["first"] = self.first.add_row(group, values, weight, power=1)
         if self.second is not None:
-            sums["second"] = self.second.add_row(group, values, weight, 2)
+            sums["second"] = self.second.add_row(group, values, weight, power=2)
         return self.with_fields(**sums)
 
     @classmethod
@@ -218,7 +223,7 @@ class Moments(Sums):
             pairs = triangle(first.shape[-1]) if form == "full" else None
             packed = pack(second) if form == "full" else second
             squares = Exact.of(packed) + cross_terms(total, sums, centre, pairs)
-        rounded = second
+        rounded = second  # of each column: the caller rounded these sums of squares
         if second is not None and form == "full":
             rounded = np.diagonal(second, axis1=-2, axis2=-1)
         moments = cls(weight=total, first=sums, second=squares, form=form, keys=keys)
@@ -235,7 +240,8 @@ class Moments(Sums):
         return moments.drop_zeros()
 
     def refuse_impossible(self) -> None:
-        """Raise if no data has these moments, beyond rounding errors: more was subtracted than was added."""
+        """Raise if no data has these moments: more was subtracted than was added, beyond rounding errors."""
+        # A rounded sum of products has a relative error below 1e-12 (see `observe`).
         tolerance = 0.0 if self.rounded is None else 1e-12 * self.rounded
         refuse_excess_subtraction(
             are_impossible(self.weight, self.first, self.second, self._pairs, tolerance)
@@ -244,8 +250,9 @@ class Moments(Sums):
     def refuse_lost_precision(self, prior_scatter: Floats | float = 0.0, pooled: bool = False) -> None:
         """Raise if a column's scatter is too small compared with its rounding errors.
 
-        Subtracting rows does not subtract the rounding errors of their sums. `prior_scatter` is added to the
-        scatter. If `pooled`, the sums over labels are compared, for models whose labels share one covariance.
+        Subtracting rows does not subtract the rounding errors of their sums. `prior_scatter`, which a prior
+        adds to the scatter, counts as part of it. If `pooled`, the scatter and the errors are first summed
+        over labels, for models whose labels share one covariance.
         """
         if self.rounded is None:
             return
@@ -255,11 +262,11 @@ class Moments(Sums):
         refuse_lost_precision(find_lost_columns(remaining + prior_scatter, rounded))
 
     def describe_with_pooled(self) -> Floats:
-        """Return weight, mean, scatter and shift of each label and column (4, labels + 1, d), diagonal form.
+        """Return weight, mean, scatter and shift by label and column (4, labels + 1, d): diagonal form only.
 
-        The last entry along the axis of labels is for all labels together. The numbers equal `weight`, `mean`
-        and `scatter` of this statistic and of `pooled()`, but take one pass. The shift is the mean minus the
-        mean of all labels, computed from the exact sums, so that it does not cancel.
+        The last entry along the axis of labels is for all labels together. The first three equal `weight`,
+        `mean` and `scatter` of this statistic and of `pooled()`, but all are computed in one pass. The shift
+        is a label's mean minus the mean of all rows, computed from the exact sums, so that no digits cancel.
         """
         if self.second is None or self.form == "full" or self.keys is None:
             raise ValueError(f"got {self.describe()}, expected diagonal Moments by label")
@@ -309,12 +316,14 @@ class Moments(Sums):
 
     @property
     def _pairs(self) -> ColumnPairs | None:
+        """The two columns of each entry of `second` in the full form; in the others, None."""
         return triangle(self.first.shape[-1]) if self.form == "full" else None
 
     def _weight_by_column(self) -> Floats:
+        """Return the weight with an axis of columns, which has length 1 in the full form."""
         return self.weight.value if self.form != "full" else self.weight.value[..., None]
 
 
 def _drop_column(part: Exact) -> Exact:
-    """Drop the axis of columns of data that have one column."""
+    """Drop the axis of columns, which has length 1."""
     return part.reindex(lambda words: words[..., 0])

@@ -124,13 +124,13 @@ def sum_unweighted_rows(rows: Floats | list[Floats]) -> tuple[Exact, Exact, Floa
         run = slice(k * step, min((k + 1) * step, n))
         if isinstance(rows, list):
             columns = [column[run] for column in rows]
-            sums, largest, nonfinite = _kernels.deposit_columns(columns, power=1)
-            if nonfinite < 0 and can_square(largest):
+            sums, exponent, nonfinite = _kernels.deposit_columns(columns, power=1)
+            if nonfinite < 0 and can_square(exponent):
                 blocks = dense.multiply_blocks(columns, centre, slice(0, run.stop - run.start), _BLOCK)
                 chunks[k] = Exact(*sums[0]), blocks
         else:
-            sums, largest, is_finite, blocks = dense.deposit_blocks(rows[run], centre, _BLOCK)
-            if is_finite and can_square(largest):
+            sums, exponent, is_finite, blocks = dense.deposit_blocks(rows[run], centre, _BLOCK)
+            if is_finite and can_square(exponent):
                 chunks[k] = Exact(*sums[0]), blocks
 
     threads.run_in_turns(len(chunks), n * d**2, sum_chunk)
@@ -159,6 +159,7 @@ def _sum_exactly(rows: Rows, last_columns: Rows | None) -> Exact:
     """Sum w x xᵀ by group, packed, without rounding: by slices, or by products where slices underflow."""
     rows = rows if last_columns is None else rows.join(last_columns)
     d = rows.values.shape[1]
+    # The second row of bounds has the exponents of the smallest nonzero magnitudes.
     may_underflow = bool(rows.bounds[1].min(initial=0) < _MIN_EXPONENT) or (
         rows.weight_bounds is not None and bool(rows.weight_bounds[1].min(initial=0) < _MIN_WEIGHT_EXPONENT)
     )
@@ -370,7 +371,8 @@ def _add_blocks(blocks: Iterator[Floats], d: int) -> Exact:
     total = Exact.zeros((d * (d + 1) // 2,))
     while stack := list(islice(blocks, _STACK)):
         rows = np.stack(stack)
-        total += Exact(*_kernels.deposit(rows, _kernels.span(rows)[0]))
+        bounds = _kernels.span(rows)[0]  # exponents by column, by which `deposit` chooses words
+        total += Exact(*_kernels.deposit(rows, bounds))
     return total
 
 
@@ -386,6 +388,7 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
                     product = left.T @ right
                     yield pack(product + product.T)
         else:
+            # The rounded products of rows and weights, and then their rounding errors.
             for weighted in _kernels.two_product(x, rows.weights[start : start + _BLOCK]):
                 for left in _split_into_slices(weighted):
                     for right in slices:
@@ -395,7 +398,7 @@ def _multiply_slices(rows: Rows) -> Iterator[Floats]:
 def _split_into_slices(values: Floats) -> Iterator[Floats]:
     """Yield arrays whose sum is `values`: integers of at most 20 bits, times a power of two per column."""
     rest = values
-    exponent = _kernels.span(values)[0][0]
+    exponent = _kernels.span(values)[0][0]  # magnitudes in each column are below 2**exponent
     while rest.any():
         exponent = exponent - _SLICE
         constant = np.ldexp(1.5, 52 + exponent)  # floats of this size are multiples of 2**exponent

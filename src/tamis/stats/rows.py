@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis import _kernels, arrays
-from tamis._kernels import Floats, Words
+from tamis._kernels import Floats, Int64s, Words
 from tamis.arrays import Matrix
 from tamis.stats.exact import Exact
 from tamis.stats.keys import Keys
@@ -30,11 +30,12 @@ class Rows:
     """
 
     table: Matrix  # (n, d)
-    bounds: Words  # (2, d): the largest and the smallest exponent of each column (`_kernels.span`)
+    # (2, d): exponents of the largest and of the smallest nonzero magnitude of each column (`_kernels.span`)
+    bounds: Int64s
     largest: int  # the largest exponent of all columns
     weights: Floats | None = None  # (n, 1)
-    weight_bounds: Words | None = None  # (2, 1): the largest and the smallest exponent of the weights
-    group: Words | None = None  # (n,): the index of each row's key
+    weight_bounds: Int64s | None = None  # (2, 1): the largest and the smallest exponent of the weights
+    group: Int64s | None = None  # (n,): the index of each row's key
     keys: Keys | None = None  # the labels of the groups
     present: NDArray[np.bool_] | None = None  # (n, d); where False, the value was missing and is 0
 
@@ -42,6 +43,7 @@ class Rows:
     def of(cls, data: object, weights: object = None, by: object = None, missing: bool = False) -> Self:
         """Check the data, the weights and the labels `by`. With `missing`, NaN is left out of every sum."""
         table = arrays.to_matrix(data)
+        # `nonfinite` is the first column with NaN or ∞, or -1.
         bounds, largest, nonfinite = _kernels.span(table.values)
         present = None
         if nonfinite >= 0 and missing:
@@ -139,6 +141,7 @@ class Rows:
             sums = _kernels.deposit_products(x, x_bounds, y, y_bounds, self.group, self.groups)
             return self._reshape(sums, entry_shape)
         total = Exact.zeros(self.shape(*entry_shape))
+        # At least four rows per group, because each block adds sums of all groups to the total.
         step = max(1, _BLOCK // max(1, len(left)), 4 * self.groups)
         for start in range(0, len(self.values), step):
             block = self.take(slice(start, start + step))
@@ -201,7 +204,7 @@ class Rows:
             None if self.present is None else self.present[rows],
         )
 
-    def sum_columns(self, values: Floats, bounds: Words) -> Exact:
+    def sum_columns(self, values: Floats, bounds: Int64s) -> Exact:
         """Return Σ w v by group (..., d), for values v (n, d) with their bounds by `_kernels.span`."""
         entry_shape = values.shape[1:]
         if self.weights is None or self.weight_bounds is None:

@@ -82,7 +82,8 @@ class Tally(Sums):
             total = Exact.from_integers(np.bincount(cell, minlength=n_cells).astype(np.int64).reshape(shape))
         else:
             column = np.ascontiguousarray(row_weights[:, None])
-            words, low = _kernels.deposit(column, _kernels.span(column)[0], cell, n_cells)
+            bounds = _kernels.span(column)[0]  # exponents of the largest and the smallest weight
+            words, low = _kernels.deposit(column, bounds, cell, n_cells)
             total = Exact(words.reshape(words.shape[0], *shape), low)
         return cls(weight=total.sum(axis=-1), total=total, keys=keys, terms=terms).drop_zeros()
 
@@ -96,7 +97,12 @@ class Tally(Sums):
         has_shape = values.shape == self.total.shape[-1:] and len(self.total.shape) == (
             1 if self.keys is None else 2
         )
-        if group is None or not has_shape or self.terms is not None or not can_add_row(values, weight, 1):
+        if (
+            group is None
+            or not has_shape
+            or self.terms is not None
+            or not can_add_row(values, weight, power=1)
+        ):
             return self + type(self).observe(values[None], [weight], None if self.keys is None else [label])
         return self._add(group, values, weight)
 
@@ -115,8 +121,8 @@ class Tally(Sums):
 
     def _add(self, group: int, values: Floats, weight: float) -> Self:
         return self.with_fields(
-            weight=self.weight.add_row(group, _ONE, weight, 1),
-            total=self.total.add_row(group, values, weight, 1),
+            weight=self.weight.add_row(group, _ONE, weight, power=1),
+            total=self.total.add_row(group, values, weight, power=1),
         )
 
     def add_term(self, term: Hashable, weight: float = 1.0) -> Self | None:
@@ -129,7 +135,8 @@ class Tally(Sums):
         if index is None or not _can_count(weight):
             return None
         return self.with_fields(
-            weight=self.weight.add_row(0, _ONE, weight, 1), total=self.total.add_row(index, _ONE, weight, 1)
+            weight=self.weight.add_row(0, _ONE, weight, power=1),
+            total=self.total.add_row(index, _ONE, weight, power=1),
         )
 
     @property
@@ -188,7 +195,7 @@ class Tally(Sums):
 
 def _can_count(weight: float) -> bool:
     """Return whether a row of this weight can be counted by `Exact.add_row`."""
-    return weight == 1.0 or can_add_row(_ONE, weight, 1)
+    return weight == 1.0 or can_add_row(_ONE, weight, power=1)
 
 
 def _extend_terms(tally: TallyT, terms: Keys, index: NDArray[np.int64]) -> TallyT:

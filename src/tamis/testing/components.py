@@ -1,9 +1,9 @@
 """Property tests (laws) of PCA: learning adds, forgetting subtracts, and cross-validation equals refitting.
 
-`COMPONENTS` registers the forms of PCA that keep a statistic, and `tests/laws/test_components.py` runs each
-law over each. To test your own model with a `statistic_`, make a `ComponentsCase` of it and run each law on
-it. Laws that compare two ways of learning the same rows call `assert_alike`; the law that forgets an outlier,
-whose rounding errors stay, calls `assert_near`.
+`COMPONENTS` registers PCA with each of the settings that keep a statistic, and
+`tests/laws/test_components.py` runs each law on each case. To test your own model with a `statistic_`, make
+a `ComponentsCase` for the model and run each law on the case. Laws that compare two ways of learning the same
+rows call `assert_alike`; the law that forgets an outlier, whose rounding errors stay, calls `assert_near`.
 """
 
 from collections.abc import Callable
@@ -34,22 +34,23 @@ __all__ = [
     "weight_is_repetition",
 ]
 
-COLUMNS = 4  # of the rows that are drawn
+COLUMNS = 4  # of the rows that `ComponentsCase.sample` draws
 
 
 @dataclass(frozen=True)
 class ComponentsCase:
-    """A form of PCA to test, and how its results are compared.
+    """A model to test, such as PCA with some settings, and how two of these are compared.
 
-    `tolerance` is the largest difference of mean, variances and components if rows are learned in different
-    parts (1e-12 if it is less); 0 also requires that statistics and components are equal to the bit.
+    `tolerance` is the largest difference, absolute and relative, of the means, variances and components of
+    models that learned the same rows in different parts; 0 stands for 1e-12, and requires besides that their
+    statistics and components are equal to the bit.
     """
 
     name: str
-    make: Callable[[], Any]
+    make: Callable[[], Any]  # makes the model, not fitted
     tolerance: float = 1e-10
 
-    outlier_column: ClassVar[int] = 1
+    outlier_column: ClassVar[int] = 1  # in which `an_outlier_is_forgotten` puts a large value
 
     def sample(self, rng: np.random.Generator, n: int = 60) -> Sample:
         """Draw rows far from zero with distinct principal variances, and weights that are not integers."""
@@ -75,27 +76,29 @@ class ComponentsCase:
 
 COMPONENTS: tuple[ComponentsCase, ...] = (
     ComponentsCase("all", PCA),
-    ComponentsCase("some", lambda: PCA(2)),
-    ComponentsCase("fraction of variance", lambda: PCA(0.9)),
-    ComponentsCase("evidence", lambda: PCA("mle")),
-    ComponentsCase("held out", lambda: PCA("held-out")),
-    ComponentsCase("whitened", lambda: PCA(2, whiten=True)),
-    ComponentsCase("with gaps allowed", lambda: PCA(2, missing="em")),
-    ComponentsCase("exact", lambda: PCA(2, exact=True), tolerance=0.0),
-    ComponentsCase("held out, exact", lambda: PCA("held-out", exact=True), tolerance=0.0),
+    ComponentsCase("some", lambda: PCA(n_components=2)),
+    ComponentsCase("fraction of variance", lambda: PCA(n_components=0.9)),
+    ComponentsCase("evidence", lambda: PCA(n_components="mle")),
+    ComponentsCase("held out", lambda: PCA(n_components="held-out")),
+    ComponentsCase("whitened", lambda: PCA(n_components=2, whiten=True)),
+    ComponentsCase("with gaps allowed", lambda: PCA(n_components=2, missing="em")),
+    ComponentsCase("exact", lambda: PCA(n_components=2, exact=True), tolerance=0.0),
+    ComponentsCase("held out, exact", lambda: PCA(n_components="held-out", exact=True), tolerance=0.0),
 )
 
 
 def cross_validation_is_refitting(case: ComponentsCase, rng: np.random.Generator) -> None:
     """`cross_validate` scores each fold as a model fitted to the other folds does."""
     data = case.sample(rng)
-    fold = rng.integers(0, 4, len(data))
-    held_out = case.make().cross_validate(data.rows, folds=fold, sample_weight=data.weights)
-    for number in np.unique(fold):
-        rest, rows = data.take(np.flatnonzero(fold != number)), np.flatnonzero(fold == number)
-        model = case.make().set_params(n_components=int(held_out.counts[rows[0]]))
-        model.fit(rest.rows, sample_weight=rest.weights)
-        log_densities, x = model.score_samples(data.rows[rows]), data.rows[rows]
-        error = np.square(x - model.inverse_transform(model.transform(x))).sum(axis=1)
-        np.testing.assert_allclose(held_out.log_densities[rows], log_densities, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(held_out.errors[rows], error, rtol=1e-6, atol=1e-6)
+    fold_of_row = rng.integers(0, 4, len(data))
+    held_out = case.make().cross_validate(data.rows, folds=fold_of_row, sample_weight=data.weights)
+    for fold in np.unique(fold_of_row):
+        training, index = data.take(np.flatnonzero(fold_of_row != fold)), np.flatnonzero(fold_of_row == fold)
+        # `counts` has, for each row, the number of components of the model that scored it.
+        model = case.make().set_params(n_components=int(held_out.counts[index[0]]))
+        model.fit(training.rows, sample_weight=training.weights)
+        x = data.rows[index]
+        log_densities = model.score_samples(x)
+        squared_errors = np.square(x - model.inverse_transform(model.transform(x))).sum(axis=1)
+        np.testing.assert_allclose(held_out.log_densities[index], log_densities, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(held_out.errors[index], squared_errors, rtol=1e-6, atol=1e-6)

@@ -108,7 +108,10 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
         "categorical",
         Categorical(np.full(CATEGORIES, 1.0 / CATEGORIES)),
         lambda estimate, alpha: CategoryColumns(
-            estimate=estimate, alpha=alpha, numbered=True, min_values=CATEGORIES
+            estimate=estimate,
+            alpha=alpha,
+            numbered=True,  # all integers from 0 to the largest are categories, seen or not
+            min_values=CATEGORIES,
         ),
         _columns(_integers(CATEGORIES - 1)),
     ),
@@ -117,7 +120,7 @@ FASTER_BLOCKS: tuple[BlockCase, ...] = (
 
 def draw_columns(family: Family, rng: np.random.Generator, n: int) -> Array:
     """Draw three columns (n, 3), each of another member of a family; a tenth of the second is NaN."""
-    if not isinstance(family, ConjugateFamily):
+    if not isinstance(family, ConjugateFamily):  # the multinomial: its columns together are one value
         return rng.multinomial(8, [0.2, 0.3, 0.5], n).astype(np.float64)
     mean = family.mean_parameters
     mean = np.where(mean.any(), mean, 1.0)

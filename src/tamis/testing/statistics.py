@@ -1,8 +1,8 @@
 """Property tests (laws) of statistics, and data to test them with.
 
 A law is a function that raises AssertionError with the two sides it found unequal. `STATISTICS` registers
-every public statistic with a way to observe and the data it observes; `tests/laws/test_statistics.py` runs
-each law over each. To test a statistic of your own, make a `StatisticCase` of it and do the same.
+every public statistic with a function that observes it and with samples; `tests/laws/test_statistics.py` runs
+each law on each case. To test your own statistic, make a `StatisticCase` for it and run each law on the case.
 """
 
 import pickle
@@ -20,11 +20,12 @@ from tamis.protocols import total
 from tamis.stats import Gram, Moments, Sums, Tally
 
 _UNDERFLOW = 1e-300  # smaller products have no relative precision
+_REPEATED = 40  # rows: BLAS sums the products of more than 16 per label, so these are enough for two labels
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows to observe; to concatenate or split them must not change their statistic."""
+    """Rows to observe, with weights and labels if there are any."""
 
     values: Array  # (n, d)
     weights: Array | None = None  # (n,)
@@ -39,7 +40,7 @@ class Sample:
         )
 
     def tame(self) -> Self:
-        """Round to multiples of 2**-20, so that sums of squares have few enough bits to be scaled exactly."""
+        """Round values and weights to multiples of 2**-20, so that scaling does not round sums of squares."""
         weights = None if self.weights is None else np.round(self.weights * 2**20) / 2**20
         return type(self)(np.round(self.values * 2**20) / 2**20, weights, self.labels)
 
@@ -51,8 +52,8 @@ class Sample:
 class StatisticCase:
     """A statistic: the function that observes it, and samples for it.
 
-    `tolerance` is the largest relative difference of two ways of observing the same rows: 0 requires the same
-    bits. Addition and subtraction must always be exact.
+    `tolerance` is the largest relative difference of statistics of the same rows that were observed in
+    different parts: 0 requires the same bits. Addition and subtraction must always be exact.
     """
 
     name: str
@@ -62,19 +63,22 @@ class StatisticCase:
     tolerance: float = 0.0
 
 
-COLUMNS = 3  # of the rows that are drawn
+COLUMNS = 3  # of the rows that `samples` draws
 
 
 @st.composite
 def samples(draw: st.DrawFn, counts: bool = False, weighted: bool = True, most: int = 12) -> Sample:
-    """Draw a few rows: numbers with means of 0 to 1e8, or counts; with or without weights and labels."""
+    """Draw 1 to `most` rows, with or without labels and (if `weighted`) weights.
+
+    They hold integers from 0 to 20 if `counts`, otherwise numbers around 0, 1, -1e4 or 1e8.
+    """
     n = draw(st.integers(1, most))
     if counts:
         values = draw(hnp.arrays(np.float64, (n, COLUMNS), elements=st.integers(0, 20).map(float)))
     else:
-        spread = st.floats(-1e3, 1e3, allow_subnormal=False)
+        deviations = st.floats(-1e3, 1e3, allow_subnormal=False)
         mean = draw(st.sampled_from([0.0, 1.0, -1e4, 1e8]))
-        values = mean + draw(hnp.arrays(np.float64, (n, COLUMNS), elements=spread))
+        values = mean + draw(hnp.arrays(np.float64, (n, COLUMNS), elements=deviations))
     weights = None
     if weighted and draw(st.booleans()):
         weights = draw(hnp.arrays(np.float64, n, elements=st.floats(0.0, 10.0)))
@@ -93,23 +97,29 @@ def _count_categories(sample: Sample) -> Tally:
 
 
 def _observe_moments(form: Any, exact: bool = False) -> Callable[[Sample], Moments]:
-    return lambda s: Moments.observe(s.values, s.weights, s.labels, form=form, exact=exact)
+    return lambda sample: Moments.observe(
+        sample.values, sample.weights, sample.labels, form=form, exact=exact
+    )
 
 
 def _observe_gram(exact: bool) -> Callable[[Sample], Gram]:
-    return lambda s: Gram.observe(s.values[:, :-1], s.values[:, -1], s.weights, s.labels, exact=exact)
+    # The last column is the target.
+    return lambda sample: Gram.observe(
+        sample.values[:, :-1], sample.values[:, -1], sample.weights, sample.labels, exact=exact
+    )
 
 
 def _repeat_rows(strategy: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
-    """Repeat the drawn rows, with small changes, until there are enough that BLAS is used.
+    """Repeat the drawn rows, with small changes, until there are enough that BLAS sums their products.
 
-    Values whose squares would underflow become 0: a variance below 1e-300 has no bits to compare.
+    Magnitudes below 1e-60 become 0, because variances below 1e-300 have no bits to compare.
     """
 
     def repeat(sample: Sample) -> Sample:
-        rows = sample.take((np.arange(40) % len(sample)).tolist())
+        rows = sample.take((np.arange(_REPEATED) % len(sample)).tolist())
         values = np.where(np.abs(rows.values) < 1e-60, 0.0, rows.values)
-        return Sample(values * (1.0 + 2.0**-20 * np.arange(40)[:, None]), rows.weights, rows.labels)
+        factors = 1.0 + 2.0**-20 * np.arange(_REPEATED)[:, None]
+        return Sample(values * factors, rows.weights, rows.labels)
 
     return strategy.map(repeat)
 
@@ -120,9 +130,13 @@ STATISTICS: tuple[StatisticCase, ...] = (
     StatisticCase("Tally of categories", Tally, _count_categories, samples(counts=True)),
     StatisticCase("diagonal Moments", Moments, _observe_moments("diagonal"), samples()),
     StatisticCase("first Moments", Moments, _observe_moments("none"), samples()),
-    StatisticCase("full Moments", Moments, _observe_moments("full"), _repeat_rows(samples()), 1e-12),
-    StatisticCase("exact full Moments", Moments, _observe_moments("full", True), _repeat_rows(samples())),
-    StatisticCase("Gram", Gram, _observe_gram(exact=False), _repeat_rows(samples()), 1e-12),
+    StatisticCase(
+        "full Moments", Moments, _observe_moments("full"), _repeat_rows(samples()), tolerance=1e-12
+    ),
+    StatisticCase(
+        "exact full Moments", Moments, _observe_moments("full", exact=True), _repeat_rows(samples())
+    ),
+    StatisticCase("Gram", Gram, _observe_gram(exact=False), _repeat_rows(samples()), tolerance=1e-12),
     StatisticCase("exact Gram", Gram, _observe_gram(exact=True), _repeat_rows(samples())),
 )
 
@@ -133,6 +147,7 @@ def pairs_of_samples(case: StatisticCase, parts: int = 2) -> SearchStrategy[tupl
 
 
 def _make_alike(parts: list[Sample]) -> tuple[Sample, ...]:
+    """Drop the labels of all parts unless all have labels, and the weights likewise."""
     has_labels = all(part.labels is not None for part in parts)
     has_weights = all(part.weights is not None for part in parts)
     return tuple(
@@ -152,7 +167,7 @@ def concatenate(*parts: Sample) -> Sample:
 
 
 def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
-    """Raise unless both are equal to the bit, or within a tolerance relative to the largest sums."""
+    """Raise unless both are equal: to the bit, or up to a tolerance relative to the largest sums."""
     if tolerance == 0.0:
         assert left == right, f"{left!r} is not {right!r}"
         return
@@ -171,15 +186,15 @@ def assert_same(left: Sums, right: Sums, tolerance: float = 0.0) -> None:
 
 
 def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance: float) -> None:
-    """Raise unless the scatter about the mean agrees as well, which large means hide in sums about zero."""
+    """Raise unless the scatters agree, too: if means are large, sums about zero hide their differences."""
     squares = np.abs(np.diagonal(left.scatter, axis1=-2, axis2=-1))
-    # How much squares about the mean change if the mean is rounded to float64.
+    # W (2**-52 mean)²: how much the squares about the mean change if the mean is rounded to float64.
     rounding = (
         2.0**-104 * np.square(left.first.value) / np.maximum(np.abs(left.weight.value), 2.0**-52)[..., None]
     )
     size = np.sqrt(squares) + np.sqrt(rounding)
     difference = np.abs(left.scatter - right.scatter) / np.maximum(
-        size[..., :, None] * size[..., None, :], 1e-300
+        size[..., :, None] * size[..., None, :], _UNDERFLOW
     )
     assert (difference <= tolerance).all(), (
         f"scatter: {difference.max()} apart, in units of the standard deviations"
@@ -187,10 +202,13 @@ def _assert_scatter_same(left: Moments | Gram, right: Moments | Gram, tolerance:
 
 
 def an_outlier_is_taken_away(case: StatisticCase, rows: Sample) -> None:
-    """(a + outlier observed together) − outlier = a, within the tolerance of the case."""
-    for cells, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
+    """observe(all rows) − observe(an outlier) = observe(the other rows), within the tolerance of the case.
+
+    The outlier is the first row, with all its values 1e9, or with 2e8 in its first column.
+    """
+    for columns, value in ((slice(None), 1e9), (slice(0, 1), 2e8)):
         values = rows.values.copy()
-        values[0, cells] = value
+        values[0, columns] = value
         with_outlier = Sample(values, rows.weights, rows.labels)
         rest = list(range(1, len(rows)))
         assert_same(
@@ -207,7 +225,7 @@ def addition_has_no_order(a: Sums, b: Sums, c: Sums) -> None:
 
 
 def zero_weight_adds_nothing(a: Sums, b: Sums) -> None:
-    """a + 0 * b = a, and sum() starts from 0."""
+    """a + 0 * b = a, and `sum`, which starts from 0, gives a + b."""
     assert_same(a + 0.0 * b, a)
     assert_same(sum([a, b]), a + b)  # type: ignore[arg-type]
 
@@ -230,15 +248,15 @@ def subtracting_undoes_adding(a: Sums, b: Sums) -> None:
 
 
 def observing_is_a_homomorphism(case: StatisticCase, x: Sample, y: Sample) -> None:
-    """observe(x ++ y) = observe(x) + observe(y)."""
+    """observe(x and y, concatenated) = observe(x) + observe(y)."""
     assert_same(case.observe(concatenate(x, y)), case.observe(x) + case.observe(y), case.tolerance)
 
 
 def shards_do_not_matter(case: StatisticCase, sample: Sample, order: Sequence[int], shards: int) -> None:
-    """Any rows in any shards in any order give the same statistic."""
+    """The statistics of shards of a sample, its rows in any order, add up to the sample's statistic."""
     parts = [index for index in np.array_split(np.asarray(order), shards) if len(index)]
-    together = total(case.observe(sample.take(index.tolist())) for index in parts)
-    assert_same(case.observe(sample), together, case.tolerance)
+    sum_of_parts = total(case.observe(sample.take(index.tolist())) for index in parts)
+    assert_same(case.observe(sample), sum_of_parts, case.tolerance)
 
 
 def it_survives_a_journey(a: Sums) -> None:

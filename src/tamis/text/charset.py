@@ -102,6 +102,7 @@ def guess(document: bytes) -> str:
     try:
         document.decode()
     except UnicodeDecodeError:
+        # The codec that browsers use, such as cp1252 for ISO-8859-1.
         return resolve_alias(_guess_by_words(_find_non_ascii_words(document)))
     return "utf-8"
 

@@ -49,7 +49,11 @@ def check_choice(name: str, given: object, known: tuple[object, ...]) -> None:
 
 
 def check_phrases(analyzer: object, ngram_range: object, pairs: object, stop_words: object) -> None:
-    """Raise unless `ngram_range` and `pairs` are valid, and the analyzer has the words that they need."""
+    """Raise unless `ngram_range` and `pairs` are valid, and the analyzer has the words that they need.
+
+    `pairs` is the largest distance of the two words of a pair, 0 for no pairs. An `ngram_range` of None means
+    pairs only.
+    """
     check_range(ngram_range)
     check_integer("pairs", pairs, 0, MAX_LENGTH)
     if analyzer != "word" and (pairs or ngram_range is None or stop_words):

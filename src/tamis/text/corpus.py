@@ -1,7 +1,7 @@
 """Read texts of any kind (strings, bytes, files, data frames, Arrow arrays, endless iterables) as UTF-8.
 
-They are read in chunks of whole documents, whose size depends on the texts only, so that no result depends on
-the number of threads.
+They are read in chunks of whole documents. The sizes of chunks depend on the texts only, so that no result
+depends on the number of threads.
 """
 
 import importlib
@@ -32,7 +32,7 @@ class Corpus(NamedTuple):
 
     @classmethod
     def of(cls, documents: Sequence[str | bytes]) -> "Corpus":
-        """Join documents; bytes must be UTF-8."""
+        """Join documents; bytes are taken to be UTF-8."""
         try:
             joined = "".join(documents)  # type: ignore[arg-type]  # bytes among the strings raise the error
         except TypeError:
@@ -59,6 +59,7 @@ class Corpus(NamedTuple):
 
 
 def _encode(document: str | bytes) -> bytes:
+    # "surrogatepass": a str may hold lone surrogates, whose bytes are not valid UTF-8 and separate words.
     return document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
 
 
@@ -68,7 +69,8 @@ def read_corpora(
     """Yield the documents in chunks of about `chunk` bytes; a missing document becomes an empty one.
 
     If `max_chunk` is more than `chunk`, each chunk is a quarter larger than the last, up to about `max_chunk`
-    bytes, so that fewer have to be merged. The encoding of bytes and files is guessed if it is not given.
+    bytes, so that fewer lexicons have to be merged. The encoding of bytes and files is guessed if it is not
+    given.
     """
     refuse_single_text(documents)
     column = get_only_column(documents)
@@ -83,7 +85,7 @@ def read_corpora(
         if type(document) is not str:
             document = read_document(document, encoding, row)
         batch.append(document)
-        size += len(document) + 1
+        size += len(document) + 1  # 1, so that empty documents fill a chunk, too; a str counts its characters
         if size >= chunk:
             yield Corpus.of(batch)
             batch, size, chunk = [], 0, grow_chunk(chunk, max_chunk)
@@ -101,9 +103,9 @@ def refuse_single_text(documents: object) -> None:
 
 
 def read_document(document: Any, encoding: str | None, row: int) -> str | bytes:
-    """Return the text of a document, as str or in UTF-8; it may be a file, bytes, or missing (empty).
+    """Return the text of a document, as str or in UTF-8; the text of a missing document is empty.
 
-    `row` is its index for error messages.
+    `row` is the index of the document, for error messages.
     """
     if isinstance(document, str):
         return document
@@ -178,8 +180,9 @@ def _read_arrow(column: Any, encoding: str | None, chunk: int, max_chunk: int) -
             part = part.fill_null("")
         _, offsets, text = part.buffers()  # the first says which texts are null: none here
         offset_type = np.int64 if "large" in str(part.type) else np.int32
-        rows = slice(part.offset, part.offset + len(part) + 1)
-        starts = np.frombuffer(offsets, dtype=offset_type)[rows].astype(np.int64)
+        # The buffers may begin before this part. Of n texts, there are n + 1 offsets.
+        in_part = slice(part.offset, part.offset + len(part) + 1)
+        starts = np.frombuffer(offsets, dtype=offset_type)[in_part].astype(np.int64)
         buffer = np.zeros(0, dtype=np.uint8) if text is None else np.frombuffer(text, dtype=np.uint8)
         start = 0
         while start < len(part):
@@ -220,7 +223,7 @@ class Source:
         return (self._open_document(document, row) for row, document in enumerate(column))
 
     def _open_document(self, document: Any, row: int) -> Any:
-        """Open a file, and decode bytes; invalid bytes that are to be replaced are left to the tokenizer."""
+        """Read a file, and decode bytes; with "replace", bytes stay, and `read_document` makes them UTF-8."""
         return (
             self._open_file(document, row)
             if self.decode_error == "replace"
@@ -229,10 +232,10 @@ class Source:
 
     def read_text(self, document: Any) -> str | bytes:
         """Return the text of one document, as str or in UTF-8; the text of a missing document is empty."""
-        return read_document(self._open_document(document, 0), self.encoding, 0)
+        return read_document(self._open_document(document, row=0), self.encoding, row=0)
 
     def read_content(self, document: Any, row: int = 0) -> Any:
-        """Return the text of a document that is text, bytes or a file, and any other document unchanged."""
+        """Return the str of a document that is text, bytes or a file, and any other document unchanged."""
         document = self._open_file(document, row)
         if not isinstance(document, bytes | bytearray | memoryview):
             return document
@@ -247,7 +250,7 @@ class Source:
             raise
 
     def _open_file(self, document: Any, row: int) -> Any:
-        """Return the document, or the content of the file that it is or names."""
+        """Return the content of the file that the document is or names; any other document unchanged."""
         if self.input == "filename":
             if not isinstance(document, str | Path):
                 raise TypeError(

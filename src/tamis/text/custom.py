@@ -39,12 +39,15 @@ class Tokenized(NamedTuple):
 
 @dataclass(frozen=True)
 class CustomAnalyzer:
-    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`: a `Reader`.
+    """The definition of a token by scikit-learn's parameters, and by `pairs` as in `Tokenizer`.
+
+    Both have the methods of the protocol `Reader` (`tamis.text.tokenizer`).
 
     >>> CustomAnalyzer(token_pattern=r"[a-z]+", ngram_range=(1, 2)).tokens("Send 5 EUR")
     ['send', 'eur', 'send eur']
     """
 
+    # "char_wb": n-grams of characters within words, with the spaces around them
     analyzer: Analyzer | Callable[[Any], Iterable[str]] = "word"
     preprocessor: Callable[[Any], Any] | None = None
     tokenizer: Callable[[Any], Iterable[str]] | None = None
@@ -185,4 +188,5 @@ def _make_lexicon(tokens: list[str]) -> Lexicon:
         packed = PackedTexts.pack([token.encode() for token in tokens])
     except UnicodeEncodeError as error:
         raise ValueError(f"got the token {error.object!r}, expected tokens without lone surrogates") from None
-    return Lexicon.from_tokens(Tokens(*packed, kernels.make_keys(*packed)))
+    keys = kernels.make_keys(*packed)  # 64-bit numbers: the bytes of a short token, a hash of a longer one
+    return Lexicon.from_tokens(Tokens(*packed, keys))

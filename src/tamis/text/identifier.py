@@ -15,7 +15,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis._kernels.text import UNSPACED
+from tamis._kernels.text import BREAK, SKIP
 from tamis.text.alphabet import alphabet
 from tamis.text.charset import decode
 
@@ -212,8 +212,8 @@ def read_letters(text: str) -> NDArray[np.uint32]:
     codes = np.frombuffer(plain.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     table = alphabet("none")
     kinds = table.cells[256 * table.blocks[codes >> 8] + (codes & 255)] & 7
-    codes = np.where((kinds == 0) | np.isin(codes, _DIGITS), 0, codes)  # characters of class 0 end a word
-    codes = codes[kinds <= UNSPACED]  # soft hyphens and zero-width joiners, of other classes, are ignored
+    codes = np.where((kinds == BREAK) | np.isin(codes, _DIGITS), 0, codes)
+    codes = codes[kinds != SKIP]  # soft hyphens and zero-width joiners are ignored
     return _collapse_zeros(np.concatenate([[0], codes, [0]]).astype(np.uint32))
 
 

@@ -68,7 +68,10 @@ class Counts(NamedTuple):
         return np.bincount(self.matrix.indices, minlength=self.matrix.shape[1]).astype(np.int64)
 
     def with_values(self, values: Array) -> Any:
-        """Return other values for the same entries, without zeros, in CSR of the configured type."""
+        """Return other values for the same entries, without zeros, in CSR.
+
+        scikit-learn's option `sparse_interface` chooses between SciPy's arrays and matrices.
+        """
         rows = choose_csr_type()(
             (values.astype(self.dtype), self.matrix.indices, self.matrix.indptr), self.matrix.shape, copy=True
         )
@@ -85,6 +88,7 @@ def _refuse_invalid(table: Table, matrix: Any, negative: bool) -> None:
         (
             np.zeros(0, dtype=np.bool_) if negative else values < 0,
             "Negative values in data",
+            # `alternate_sign`, of `TokenCounts` and HashingVectorizer, negates the counts of some tokens.
             "counts of at least 0: for hashed columns, set alternate_sign=False",
         ),
     ):

@@ -3,9 +3,9 @@
 It lists the messages of folders, of imports and of the log: location, sender, subject and last verdict.
 
 Lists are read by keyset paging: a page begins after the last row of the page before it. Where an index has
-the order of the list, the thousandth page takes as long as the first. The text of senders and subjects has an
-index of trigrams. The catalog can be deleted at any time: the messages of the log are added again from the
-log, and other messages when their folder is added again.
+the order of the list, the thousandth page takes as long as the first. Words of senders and subjects are found
+by an index of trigrams. The catalog can be deleted at any time: the messages of the log are added again from
+the log, and other messages when their folder is added again.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ _BUSY_SECONDS = 30.0  # how long to wait for another process that writes
 _EVENT_BATCH = 5000  # events of the log that are read at a time
 _MIN_INDEXED_LENGTH = 3  # characters of a word; shorter words are not found by the index of trigrams
 _MAX_WORDS = 8  # of a search; further words are ignored
+_MAX_WORD_LENGTH = 100  # characters; of a longer word, only the beginning is searched for
 # A condition that at most _MAX_SORTED messages meet is rare: SQLite finds and sorts all of them. If more meet
 # it, SQLite reads rows in the order of the list, and soon finds enough for a page.
 _MAX_SORTED = 2000
 _MAX_PAGE = 500  # rows of a page
 _UNJUDGED = 3.0  # the doubt of a message without a verdict: larger than all others, so that it is listed last
-_MAX_INTEGER = (1 << 62) - 1  # limit of the integers of a cursor
+_MAX_INTEGER = (1 << 62) - 1  # limit of the integers of a cursor, which SQLite holds in 64 bits
 _TEMPORARY_ERRORS = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 )
-# Stands for the length of a message in a compressed mbox, whose bytes have no offsets: see `Location`.
+# The `length` of a message in a compressed mbox, where it is found by its index, not by offsets: `Location`.
 IN_PACKED_FILE = -1
 
 # `search` is the index of trigrams. In `message`: `start` and `length` are those of `Location`, `heading` is
 # the sender and the subject after `casefold`, `age` is minus the date, `doubt` is the sort key of
 # `_compute_doubt_key` (the key of a doubtful verdict is small, so that it is listed first), and `judged` is
-# the number of an event of the log: if something was learned after it, the verdict is stale. In `file`:
-# `changed` is the time of the last change of its content, in nanoseconds. In `state`: `event` is the number
-# of the last event of the log that was applied, `learned` that of the last one that taught something, and
-# `indexed` the last id that `search` includes.
+# the number of an event of the log: if something was learned after it, the verdict is stale. In `source`:
+# `added` is a time in seconds since 1970. In `file`: `changed` is the time of the last change of its content,
+# in nanoseconds. In `state`: `event` is the number of the last event of the log that was applied, `learned`
+# that of the last one that taught something, and `indexed` the last id that `search` includes.
 _SCHEMA = """
 CREATE TABLE source (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name TEXT NOT NULL, is_import INTEGER NOT NULL,
@@ -89,7 +90,7 @@ class CatalogError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CatalogSource:
-    """A watched folder, which the page reads again and again, or a mailbox that was imported."""
+    """A folder that the page reads again and again ("watched"), or a mailbox that was imported into it."""
 
     number: int
     path: str
@@ -135,7 +136,7 @@ class Row:
 class Query:
     """Which messages are listed, and in which order; a field that is empty or 0 excludes no message."""
 
-    text: str = ""  # words that the sender or the subject must contain
+    text: str = ""  # words, each of which the sender or the subject must contain
     verdict: str = ""  # "none" for messages without a verdict; "" for all
     label: str = ""  # "none" for messages that were not learned; "" for all
     source: int = 0  # the number of a source; 0 for all
@@ -169,7 +170,7 @@ class Cursor:
             doubt, age, number = text.split(",")
             cursor = cls(float(doubt), int(age), int(number))
         except ValueError:
-            cursor = cls(float("nan"), 0, 0)
+            cursor = cls(float("nan"), 0, 0)  # which is refused below
         if not (
             0 <= cursor.doubt < 1 + _UNJUDGED
             and abs(cursor.age) < _MAX_INTEGER
@@ -186,7 +187,8 @@ class Cursor:
 class Listing:
     """A page of a list, and whether there are pages before and after it.
 
-    There is a page on the side of the cursor's row, even if that row was removed meanwhile.
+    Of a page after a cursor's row, `has_previous` is true, and of a page before it, `has_next`, even if that
+    row was removed meanwhile.
     """
 
     rows: list[Row]
@@ -236,7 +238,8 @@ class Catalog:
         # Views and triggers of a file that somebody else made cannot call functions with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = NORMAL")  # commits do not wait for the disk
-        # In kilobytes. With 16,000, pages of the list were read no faster, and memory grew with each page.
+        # In KiB, as the minus says. With 16,000, pages of the list were read no faster, and memory grew with
+        # each page.
         connection.execute("PRAGMA cache_size = -2000")
         connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
@@ -352,7 +355,7 @@ class Catalog:
     def note_verdicts(self, verdicts: Iterable[tuple[bytes, str, float]]) -> None:
         """Write verdicts: for each message its digest, the label and the probability of spam."""
         with self._transaction():
-            learned = self._read_state("learned")
+            learned = self._read_state("learned")  # what is learned after this event makes the verdicts stale
             self._connection.executemany(
                 _UPDATE_VERDICT,
                 (
@@ -369,7 +372,10 @@ class Catalog:
             )
 
     def _index_new_rows(self) -> None:
-        """Add the rows of messages that are not in the index of trigrams yet; `seq` is the last id given."""
+        """Add to the index of trigrams the messages that it does not have yet.
+
+        SQLite's table `sqlite_sequence` has the last id that it gave to a row of each table.
+        """
         self._connection.execute(
             "INSERT INTO search (rowid, heading) SELECT id, heading FROM message WHERE id > ?",
             (self._read_state("indexed"),),
@@ -379,7 +385,10 @@ class Catalog:
         )
 
     def _delete(self, condition: str, parameter: object) -> None:
-        """Delete rows of messages and, by a command of FTS5, their entries in the index of trigrams."""
+        """Delete messages that meet a condition, and before that, by a command of FTS5, their index entries.
+
+        The command is a row whose column `search` is 'delete', with the id and the text that was indexed.
+        """
         self._connection.execute(
             "INSERT INTO search (search, rowid, heading) SELECT 'delete', id, heading FROM message "
             f"WHERE {condition}",
@@ -411,20 +420,21 @@ class Catalog:
         cursor = before or after
         if cursor is not None:
             sign = "<" if before is not None else ">"
+            # A list by date is not sorted by doubt, the first of these.
             sort_keys = (cursor.doubt, cursor.age, cursor.number)[-len(order.split(",")) :]
             conditions.append(f"({order}) {sign} ({', '.join('?' * len(sort_keys))})")
             parameters += sort_keys
         if before is not None:
             order = ", ".join(f"{column} DESC" for column in order.split(", "))
         if any(len(word) < _MIN_INDEXED_LENGTH for word in query.text.split()):
-            # A short word is found by scanning the table. To scan and sort takes a fifth of the time of
-            # reading rows in the order of an index, which a `+` before the columns prevents.
+            # A short word is found by scanning the table. To scan and then sort takes a fifth of the time of
+            # reading rows in the order of an index. `+` before the columns makes SQLite scan and sort.
             order = ", ".join(f"+{column}" for column in order.split(", "))
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         statement = f"SELECT {_COLUMNS} FROM message {where} ORDER BY {order} LIMIT {limit + 1}"
         values = self._query(statement, parameters)
         learned = self._read_state("learned")
-        rows = [self._make_row(one, learned) for one in values[:limit]]
+        rows = [self._make_row(row_values, learned) for row_values in values[:limit]]
         has_more = len(values) > limit
         if before is not None:
             return Listing(rows[::-1], has_more, True)
@@ -438,6 +448,7 @@ class Catalog:
             "label = ?", _make_stored_label(query.label)
         )
         # SQLite uses one index per query. `+` before a condition keeps it from using that condition's index.
+        # Of verdict and label, the index of the label is used only if the label is rare.
         if query.verdict:
             conditions.append("+verdict = ?" if label_is_rare else "verdict = ?")
             parameters.append(_make_stored_label(query.verdict))
@@ -448,12 +459,14 @@ class Catalog:
             condition = "file IN (SELECT id FROM file WHERE source = ?)"
             conditions.append(condition if self._is_rare(condition, query.source) else f"+{condition}")
             parameters.append(query.source)
-        words = [_make_encodable(word)[:100] for word in query.text.casefold().split()[:_MAX_WORDS]]
+        words = query.text.casefold().split()[:_MAX_WORDS]
+        words = [_make_encodable(word)[:_MAX_WORD_LENGTH] for word in words]
         long_words = [word for word in words if len(word) >= _MIN_INDEXED_LENGTH]
         numbers = self._search(long_words) if long_words else []
         if long_words and len(numbers) <= _MAX_SORTED:
             conditions.append(f"message.id IN ({', '.join(map(str, numbers))})")
             words = [word for word in words if word not in long_words]
+        # The other words are looked for in each heading that is read.
         conditions += ["instr(heading, ?)"] * len(words)
         parameters += words
         return conditions, parameters
@@ -493,9 +506,9 @@ class Catalog:
         ((count,),) = self._query("SELECT count(*) FROM message WHERE file IS NOT NULL")
         return int(count)
 
-    def _make_row(self, row: tuple[Any, ...], learned: int) -> Row:
-        """Make a row from its _COLUMNS; `learned` is the number of the last event that taught something."""
-        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = row
+    def _make_row(self, values: tuple[Any, ...], learned: int) -> Row:
+        """Make a row of _COLUMNS; `learned` is the number of the last event that taught something."""
+        number, digest, sender, subject, age, size, verdict, probability, doubt, judged, label, file = values
         has_file = file is not None
         is_stale = has_file and (not verdict or judged < learned)
         return Row(
@@ -503,7 +516,7 @@ class Catalog:
             digest,
             sender,
             subject,
-            -age,
+            -age,  # the date
             size,
             verdict,
             probability,
@@ -528,7 +541,8 @@ class Catalog:
             first = self._read_state("event") + 1
             while first <= last:
                 end = min(last, first + _EVENT_BATCH - 1)
-                self._apply_events([*log.find_range(first, end)][::-1], end)
+                oldest_first = [*log.find_range(first, end)][::-1]
+                self._apply_events(oldest_first, end)
                 first = end + 1
         except LogError:
             return  # there is no log, or it is damaged: the events that were applied before stay applied
@@ -539,7 +553,7 @@ class Catalog:
             connection = self._connection
             applied = self._read_state("event")  # another thread may have applied some meanwhile
             events = [event for event in events if event.number > applied]
-            message_events = [event for event in events if event.digest]  # without those that were erased
+            message_events = [event for event in events if event.digest]  # those whose digest is not erased
             connection.executemany(
                 _INSERT_FROM_LOG,
                 (
@@ -575,8 +589,8 @@ class Catalog:
         self._connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
 
 
-_NAMES = "digest, sender, subject, heading, age, size, file, start, length, label, verdict, doubt, judged"
-_INSERT_ROW = f"INSERT INTO message ({_NAMES}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', {_UNJUDGED}, 0)"
+_INSERTED = "digest, sender, subject, heading, age, size, file, start, length, label, verdict, doubt, judged"
+_INSERT_ROW = f"INSERT INTO message ({_INSERTED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', {_UNJUDGED}, 0)"
 _INSERT = (
     f"{_INSERT_ROW} ON CONFLICT (digest) DO UPDATE SET file = excluded.file, start = excluded.start, "
     "length = excluded.length, age = excluded.age, size = excluded.size"
@@ -588,7 +602,8 @@ _INSERT_FROM_LOG = f"{_INSERT_ROW} ON CONFLICT (digest) DO NOTHING"
 def _make_values(message: NewMessage) -> tuple[object, ...]:
     """Return the parameters of _INSERT_ROW for a message."""
     sender, subject = _make_encodable(message.sender), _make_encodable(message.subject)
-    date = max(0, min(message.date, int(time.time()) + 86_400))  # the sender may have chosen any date
+    # The sender may have chosen any date: it is limited to the time from 1970 to a day after now.
+    date = max(0, min(message.date, int(time.time()) + 86_400))
     return (
         message.digest,
         sender,
@@ -609,7 +624,9 @@ def _make_stored_label(label: str) -> str:
 
 
 def _compute_doubt_key(label: str, probability: float) -> float:
-    """Return the key by which the list is sorted: unsure messages first, then by the distance from 1/2.
+    """Return the key by which the list is sorted: first the unsure messages, then the others.
+
+    Among each, the key increases with the distance of the probability from 1/2.
 
     >>> _compute_doubt_key("unsure", 0.5), _compute_doubt_key("ham", 0.0)
     (0.0, 1.5)

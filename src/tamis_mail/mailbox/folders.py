@@ -2,9 +2,9 @@
 
 - Of a Maildir: the files of `cur` and `new`, together, by name, which begins with the time of delivery.
   Its folders `.Name` are other mailboxes, whose files follow only if the caller asks for them.
-- Of an MH folder, which has one file per message, and perhaps its marks in `.mh_sequences`: the files whose
-  names are numbers, by number.
-- Of any other folder: all files by name, and those of its folders, recursively, without hidden ones.
+- Of an MH folder, which has one file per message, and perhaps marks of messages in `.mh_sequences`: the files
+  whose names are numbers, by number.
+- Of any other folder: its files and folders by name, without hidden ones; each folder is listed in turn.
 - A link to a target outside the named folder is not followed: it could be any file, such as a password.
 """
 # Importing pathlib would take 8 ms of a process that judges one message.
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 
 FoundFile = tuple[str, str, bool]  # path, displayed name, and whether it may be an mbox
 ReportError = Callable[[str, OSError], None]  # called with the displayed name of what cannot be read
-# Called with a path, its displayed name and, if it must be left out, the reason (otherwise None). Returns
-# whether it is left out, perhaps for a reason of its own.
+# Called with the path and the displayed name of a subfolder, and None; or with those of a link that is left
+# out in any case, and the reason. Returns whether the subfolder is left out.
 LeaveOut = Callable[[str, str, str | None], bool]
 
 
@@ -47,13 +47,13 @@ def kind_of(entries: list[os.DirEntry[str]]) -> str:
 def walk_files(
     root: str, name: str, report_error: ReportError, leave_out: LeaveOut, *, subfolders: bool = False
 ) -> Iterator[FoundFile]:
-    """Yield the files below a folder, except what `leave_out` leaves out.
+    """Yield the files below the folder `root`, except subfolders that `leave_out` leaves out.
 
-    The displayed name of a file is `name` and its path below the folder; of a Maildir's own messages, the
-    path alone. With `subfolders`, the folders `.Name` of a Maildir are read after it.
+    The displayed name of a file is `name` and its path below `root`; if `root` is itself a Maildir, its own
+    messages have the path alone. With `subfolders`, the folders `.Name` of a Maildir are read after it.
     """
     root_folder = _RootFolder(root)
-    visited: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()  # device and inode of folders
     # Path, displayed name, and whether it is a folder. This is a stack, because a tree can be deeper than
     # Python allows recursion to be.
     stack: list[tuple[str, str, bool]] = [(root, name, True)]
@@ -68,7 +68,7 @@ def walk_files(
         except OSError as error:  # it vanished, or reading is not permitted
             report_error(display_name, error)
             continue
-        if (status.st_dev, status.st_ino) in visited:  # a link to a parent folder
+        if (status.st_dev, status.st_ino) in visited:  # a link led here again
             continue
         visited.add((status.st_dev, status.st_ino))
         kind = kind_of(entries)
@@ -90,17 +90,17 @@ def walk_files(
             child_name, is_subfolder = _join(display_name, entry.name), is_folder(entry)
             if not (is_subfolder and leave_out(entry.path, child_name, None)):
                 accepted.append((entry.path, child_name, is_subfolder))
-        stack += reversed(accepted)
+        stack += reversed(accepted)  # the first is popped first
 
 
 class _RootFolder:
     """Recognises links whose targets are outside of the root folder."""
 
     def __init__(self, root: str) -> None:
-        self._root = os.path.join(os.path.realpath(root), "")
+        self._root = os.path.join(os.path.realpath(root), "")  # with "/" at its end
 
     def contains(self, entry: os.DirEntry[str], display_name: str, leave_out: LeaveOut) -> bool:
-        """Whether an entry, or the target of a link, is inside; report to `leave_out` if it is not."""
+        """Whether an entry is inside, or the target of a link is; call `leave_out` if it is not."""
         if not entry.is_symlink():
             return True
         target = os.path.realpath(entry.path)
@@ -125,7 +125,7 @@ def _list_maildir(
     root_folder: _RootFolder,
     leave_out: LeaveOut,
 ) -> Iterator[FoundFile]:
-    """Yield the messages of a Maildir, whose entries these are, in the order of their file names."""
+    """Yield the messages of a Maildir with these entries, in the order of the messages' file names."""
     messages: list[tuple[str, str, str]] = []
     for folder in entries:
         if folder.name in ("cur", "new"):
@@ -139,8 +139,8 @@ def _list_maildir(
                 e for e in children if e.name[0] != "." and root_folder.contains(e, folder_name, leave_out)
             )
             messages += [(entry.name, folder.name, entry.path) for entry in accepted]
-    for name, part, path in sorted(messages):
-        yield path, _join(display_name, f"{part}/{name}"), False
+    for name, cur_or_new, path in sorted(messages):
+        yield path, _join(display_name, f"{cur_or_new}/{name}"), False
 
 
 def _is_number(name: str) -> bool:

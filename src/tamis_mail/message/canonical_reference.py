@@ -33,7 +33,7 @@ def canonical(raw: bytes) -> bytes:
         raw = _ESCAPED_FROM.sub(b"", raw, _ESCAPED_LINES)
     end = 0
     for _ in range(_HEADERS):  # a second time only if the first header has volatile fields only
-        start = envelope_end(raw, end)
+        start = envelope_end(raw, end)  # after blank lines and postmarks
         end = raw.find(b"\n\n", start) + 1 or len(raw)
         header = _remove_volatile_fields(raw[start:end])
         if header or end == len(raw):

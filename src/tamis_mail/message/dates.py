@@ -98,7 +98,8 @@ def date_of(raw: bytes) -> int | None:
     1030115422
     """
     header = canonical(raw[:_HEADER])
-    return read_date(read_fields(header, 0, len(header), set())[0])
+    fields, _ = read_fields(header, 0, len(header), faults=set())
+    return read_date(fields)
 
 
 def parse_date(text: str) -> int | None:

@@ -194,7 +194,8 @@ def _decode_words(value: str, faults: set[str], words: int) -> str:
 
 
 def _decode_bytes(value: str, faults: set[str]) -> str:
-    return value if value.isascii() else decode_text(value.encode("latin-1"), "", faults)
+    """Decode a value that names no charset; `decode_text` detects it: mostly UTF-8 or Windows-1252."""
+    return value if value.isascii() else decode_text(value.encode("latin-1"), charset="", faults=faults)
 
 
 def kind_of(value: str) -> str:
@@ -244,7 +245,7 @@ def decode_parameter(parameters: Fields, name: str, faults: set[str], words: int
     pieces = [(key[len(star) :], value) for key, value in parameters if key.startswith(star)]
     if not pieces:
         return decode_value(values[0], faults, words) if values else ""
-    charset, data = "", b""
+    charset, data = "", b""  # without a charset, `decode_text` detects it
     for index, (number, value) in enumerate(sorted(pieces, key=_read_piece_number)):
         # A percent-encoded piece is decoded as quoted-printable, with = in place of %. The first piece names
         # the charset.

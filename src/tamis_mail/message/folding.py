@@ -74,7 +74,8 @@ def _remove_disguise(text: str, tricks: set[str]) -> str:
         characters += "\u3099"
     if any(map(tools.combining, characters)):
         text = tools.marks.sub(r"\1", text)
-    # NFKC would expand this one character, an Arabic formula, to a text of 18 characters.
+    # NFKC would expand this one character, an Arabic formula, to its 18 letters and spaces; here the usual
+    # abbreviation of the formula replaces it.
     return text.replace("\ufdfa", "صلعم")
 
 

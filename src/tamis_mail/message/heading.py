@@ -53,19 +53,20 @@ def read_by_python(raw: bytes, canonical_bytes: bytes) -> Heading:
     if len(raw) > _HEAD:
         canonical_bytes = canonical(raw[:_HEAD])
     sender = subject = None
-    for name, value in fields.read_fields(canonical_bytes, 0, len(canonical_bytes), set())[0]:
+    all_fields, _ = fields.read_fields(canonical_bytes, 0, len(canonical_bytes), faults=set())
+    for name, value in all_fields:
         if sender is None and name == "from":
             sender = value
         elif subject is None and name == "subject":
             subject = value
-    sender = fields.decode_value((sender or "")[:_DECODED], set(), _WORDS)
-    subject = fields.decode_value((subject or "")[:_DECODED], set(), _WORDS)
+    sender = fields.decode_value((sender or "")[:_DECODED], faults=set(), words=_WORDS)
+    subject = fields.decode_value((subject or "")[:_DECODED], faults=set(), words=_WORDS)
     return Heading(_clean(sender, SENDER), _clean(subject, SUBJECT))
 
 
 def read_headings(messages: Sequence[bytes], canonical_messages: Sequence[bytes]) -> list[Heading]:
     """Return `read_heading` of each message, given also their canonical bytes."""
-    if MESSAGE_READER is None:
+    if MESSAGE_READER is None:  # without the core, CANONICAL_FORM is None, too
         return [read_by_python(*pair) for pair in zip(messages, canonical_messages, strict=True)]
     headings = MESSAGE_READER.read_headings(list(messages), list(canonical_messages), CANONICAL_FORM)
     return [

@@ -60,7 +60,7 @@ class Corpus:
     ids: NDArray[np.int32]  # (occurrences,): indices of `keys`; an occurrence is a feature of a message
     starts: Indices  # (messages + 1,): message i has ids[starts[i] : starts[i + 1]]
     is_spam: NDArray[np.bool_]  # (messages,)
-    positions: Indices  # (messages,): index among all messages that were read
+    positions: Indices  # (messages,): index among all messages that were read, with those that are left out
     digests: tuple[bytes, ...]
     duplicates: int  # repetitions of messages, under the same label
     disputed: int  # messages that were given both as spam and as ham, and are left out

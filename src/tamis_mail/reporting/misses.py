@@ -1,4 +1,4 @@
-"""a study and its messages → the misclassified messages with their evidence."""
+"""a study (`reporting.study`) and its messages → the misclassified messages with their evidence."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Miss:
     """A message whose more probable label is wrong."""
 
     name: str
-    path_bytes: Mapping[str, str]  # for JSON: the path, if its name cannot be shown as it is
+    path_field: Mapping[str, str]  # for JSON, from `path_bytes`: empty if the name shows the path as it is
     subject: str
     is_spam: bool
     called: str  # the label of the verdict

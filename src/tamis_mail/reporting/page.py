@@ -89,7 +89,7 @@ def _render_head(report: Report) -> str:
         left_out.append(f"{report.study.unused:,} more than were asked for")
     lines = [
         f"<p>{report.messages:,} messages: {report.spam:,} spam, {report.ham:,} ham.</p>",
-        f'<p class="soft">{escape_text(report.describe_sizes())}; seed {report.seed}.</p>',
+        f'<p class="soft">{escape_text(report.describe_split())}; seed {report.seed}.</p>',
     ]
     if smoothing := report.describe_smoothing():
         lines.append(f'<p class="soft">Smoothing: {escape_text(smoothing)}.</p>')

@@ -47,10 +47,10 @@ def read_remembered(store: Store, limit: int) -> RememberedMessages:
         messages.indices.astype(np.int32),
         messages.starts,
         is_spam=np.isin(messages.labels, spam_columns),
-        positions=np.arange(len(messages)),
+        positions=np.arange(len(messages)),  # all messages that were read are in the corpus
         digests=tuple(messages.digests),
         duplicates=0,
-        disputed=0,
+        disputed=0,  # a store has a message under one label only
         token_version=version,
     )
     return RememberedMessages(corpus, messages.dates, total)

@@ -53,7 +53,7 @@ class Report:
     def bins(self) -> list[Bin]:
         return bins(self.probabilities, self.is_spam)
 
-    def describe_sizes(self) -> str:
+    def describe_split(self) -> str:
         """Describe how many messages were learned, validated and judged."""
         study = self.study
         if self.folds:
@@ -86,7 +86,7 @@ class Report:
                 "disputed": self.disputed,
             },
             "split": {
-                "way": study.way,
+                "way": study.way,  # "split" or "folds"
                 "folds": self.folds,
                 "seed": self.seed,
                 "learned": study.learned,
@@ -109,6 +109,7 @@ class Report:
             "smoothings": [
                 {"prior": prior, "scale": scale, "log_loss": loss} for prior, scale, loss in study.tried
             ],
+            # The learning curve.
             "curve": [asdict(point) for point in study.curve],
             "calibration": [
                 {
@@ -125,7 +126,7 @@ class Report:
             "misses": [
                 {
                     "name": miss.name,
-                    **miss.path_bytes,
+                    **miss.path_field,
                     "subject": miss.subject,
                     "label": miss.label,
                     "called": miss.called,

@@ -29,6 +29,8 @@ def make_file(kind: str, dice: Dice) -> bytes:
 
 def _make_pdf(dice: Dice) -> bytes:
     """Make a PDF of objects and a trailer, without cross references, which viewers reconstruct."""
+    # Text in font F1, 12 points, one inch from the left and ten from the bottom of the page, which is A4:
+    # 595 by 842 points.
     text = f"BT /F1 12 Tf 72 720 Td (Document {dice.digits(8)}) Tj ET"
     objects = (
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -42,6 +44,7 @@ def _make_pdf(dice: Dice) -> bytes:
 
 def _make_png(dice: Dice) -> bytes:
     width, height = dice.draw_between(8, 16), dice.draw_between(6, 10)
+    # Before each row: its bytes are not filtered.
     rows = b"".join(b"\0" + dice.bytes(width) for _ in range(height))
     # The header of zlib (78 01), then one block that is the last (01) and is not compressed: its length, the
     # complement of that, and the data.
@@ -49,6 +52,7 @@ def _make_png(dice: Dice) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in (
+            # 8 bits per pixel, grey, and the only methods of compression and filtering; not interlaced.
             (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
             (b"IDAT", deflated + struct.pack(">I", zlib.adler32(rows))),
             (b"IEND", b""),
@@ -73,15 +77,17 @@ def _make_jpg(dice: Dice) -> bytes:
     scan = bytes(int(bits[start : start + 8], 2) for start in range(0, len(bits), 8)).replace(
         b"\xff", b"\xff\0"
     )
+    # A table begins with its kind (0x00: means, 0x10: all else) and the numbers of codes of 1 to 16 bits.
     size_codes = bytes([0, 0, 0, 0, 8]) + bytes(12) + bytes(range(8))  # eight codes of four bits: 0 to 7
     end_code = bytes([0x10, 1]) + bytes(15) + b"\0"  # one code of one bit: the block ends
     segments = (
         (0xE0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0"),  # application header: version, density of pixels
-        (0xDB, b"\0" + bytes([8] * 64)),  # quantization table
-        (0xC0, struct.pack(">BHHB", 8, rows * 8, columns * 8, 1) + b"\x01\x11\0"),  # frame: size, one colour
+        (0xDB, b"\0" + bytes([8] * 64)),  # quantization table 0: all coefficients in units of 8
+        # Frame: 8 bits, size, one colour, which has the number 1 and quantization table 0.
+        (0xC0, struct.pack(">BHHB", 8, rows * 8, columns * 8, 1) + b"\x01\x11\0"),
         (0xC4, size_codes),  # Huffman tables
         (0xC4, end_code),
-        (0xDA, b"\x01\x01\0\0\x3f\0"),  # start of the scan
+        (0xDA, b"\x01\x01\0\0\x3f\0"),  # scan: the colour, with tables 0; all 64 coefficients
     )
     head = b"".join(
         b"\xff" + bytes([mark]) + struct.pack(">H", len(data) + 2) + data for mark, data in segments

@@ -89,7 +89,7 @@ def compose(recipe: Recipe, dice: Dice, when: datetime, turn: int) -> bytes:
         ),
     )
     part = _make_content(recipe, slots, body, manner, draft, dice)
-    headers = make_arrival_fields(draft, dice, honest=not manner.writer.faulty)
+    headers = make_arrival_fields(draft, dice, may_fail_checks=manner.writer.faulty)
     headers += manner.writer.headers(draft, dice)
     if manner.writer.faulty:
         headers, part = _add_fault(headers, part, subject, dice)

@@ -1,6 +1,6 @@
-"""Run jobs in this thread if there are few messages, otherwise in worker threads or processes.
+"""Run jobs, functions of a batch of messages, in this thread if there are few messages, otherwise in workers.
 
-Workers are kept for later jobs.
+Workers are threads or, without the core, processes; they are kept for later jobs.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def explain_strongest(opened: OpenStore, raw: bytes) -> tuple[Evidence, ...]:
     ]
     evidence += read_word_list(store, plain)
     messages = contributions.n_spam, contributions.n_ham
-    if contributions.header_length:
-        evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], contributions.header_length, *messages))
+    if contributions.offset:
+        evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], contributions.offset, *messages))
     if contributions.intercept:
         evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, contributions.intercept, *messages))
     if store.has_people():

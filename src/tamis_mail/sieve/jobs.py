@@ -120,7 +120,7 @@ def _pack(bundle: Bundle) -> bytes | None:
 def identify_and_judge(path: str, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:
     """Judge messages by the store at a path; return each with its digest, sender and subject."""
     with open_store(path) as opened:
-        return identify_and_judge_by(opened.judging, messages)
+        return identify_and_judge_by(opened.judging, messages)  # the store, or it and the site's
 
 
 def identify_and_judge_by(opened: OpenStore, messages: Sequence[bytes]) -> list[tuple[Judgement, Identity]]:

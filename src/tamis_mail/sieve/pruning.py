@@ -41,11 +41,10 @@ def prune(
         is_negligible: NDArray[np.bool_] = ((kinds == WORDS) | (kinds == PAIRS)) & (
             table.counts.sum(axis=1) <= message_weight
         )
-        for name, rest in list_comparisons(
-            list_other_labels(labels)
-        ):  # a label, and those it is compared with
+        other_labels = list_other_labels(labels)  # neither spam nor guessed
+        for name, rest in list_comparisons(other_labels):  # a label, and those it is compared with
             comparison_rule = rule if name == SPAM else rule.drop_centres()
-            one, other = sides(labels, name, rest, message_weight, rule.guessed)
+            one, other = sides(labels, name, rest, message_weight, guessed_weight=rule.guessed)
             s, h = side_counts(table.counts, one), side_counts(table.counts, other)
             for kind in (WORDS, PAIRS):
                 spams, hams = one.messages[kind], other.messages[kind]

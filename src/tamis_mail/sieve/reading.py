@@ -82,7 +82,7 @@ def find_known(path: str | None, digests: Sequence[bytes], label: str) -> tuple[
     """Return the version of the tokens of a store, and the digests that it knows under a label."""
     if path is None:
         return VERSION, set()
-    with open_store(path) as opened:
+    with open_store(path) as opened:  # `own` is the store itself; verdicts read the site's, too
         return opened.own.token_version(), opened.own.find_known(digests, label)
 
 
@@ -104,7 +104,7 @@ def find_new_places(digests: Sequence[bytes], known: set[bytes]) -> list[int]:
 
 
 def locate_features(digests: Sequence[bytes], parts: Sequence[Part]) -> dict[bytes, PlaceInPart]:
-    """Return where the features of each message are, given parts that have the messages in this order."""
+    """Return by digest in which part each message is, and its index there; parts are in the same order."""
     located: dict[bytes, PlaceInPart] = {}
     remaining = iter(digests)
     for part in parts:

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tamis_mail.sieve.receipt import Receipt
     from tamis_mail.verdict import Verdict
 
-    LoggedChange = tuple[
-        Receipt, bytes | Heading | None
-    ]  # (receipt, the bytes or the heading of its message)
+    # A receipt, and the bytes or the heading of its message; None if the caller has neither.
+    LoggedChange = tuple[Receipt, bytes | Heading | None]
 
 _BATCH = 1000  # verdicts that are written together
-# The last fields of a verdict's event: it has no journal entries, undoes nothing, and has no number yet.
-_NO_ENTRIES = (0, 0, 0, "", 0, 0, 0)
+# The fields of `Event` from `weight` to `number`, of a verdict: it changes no entry of the journal, undoes
+# nothing, and has no number yet.
+_NO_CHANGE = (0, 0, 0, "", 0, 0, 0)
 
 
 class Recorder:
@@ -51,7 +51,7 @@ class Recorder:
         return self._is_on()
 
     def add_verdict(self, raw: bytes, verdict: Verdict, source: str) -> None:
-        """Record a verdict; it is written with others, by `flush`, or before a message is forgotten."""
+        """Keep a verdict until `flush`, which also runs at _BATCH verdicts and before messages are erased."""
         if not self.logs_verdicts():
             return
         judgement, identity = verdict.judgement, verdict.identity or identify(raw)
@@ -62,12 +62,12 @@ class Recorder:
                 VERDICT,
                 identity.digest,
                 judgement.label,
-                "",
+                "",  # before
                 judgement.probability,
                 identity.sender,
                 identity.subject,
                 source,
-                *_NO_ENTRIES,
+                *_NO_CHANGE,
             )
         )
         if len(self._verdicts) >= _BATCH:
@@ -80,7 +80,7 @@ class Recorder:
             self._write(verdicts)
 
     def write_changes(self, changes: Sequence[LoggedChange], source: str) -> None:
-        """Write the changes that messages of a source made; erase forgotten messages from older events."""
+        """Write the changes by messages from a source; erase forgotten messages from older events."""
         self.write_events(*self.describe_changes([(source, changes)]))
 
     def describe_changes(
@@ -88,18 +88,20 @@ class Recorder:
     ) -> tuple[list[Event], set[bytes]]:
         """Return the events of changes of the store, and the digests of messages to erase from older events.
 
-        The sender and the subject of an event are those of the bytes or the heading in the change or, if it
-        has neither, of the newest learning event of the message. They are empty if the message is forgotten.
+        The sender and the subject of an event come from the bytes or the heading in the change or, if the
+        change has neither, from the newest learning event of the message. If it is forgotten, they are empty.
         """
         forgotten: set[bytes] = set()
         events: list[Event] = []
         for source, changes in changes_by_source:
             forgotten |= {receipt.digest for receipt, _ in changes if receipt.label is None}
-            # A sent message makes no event, because it has no entry in the journal.
-            logged = [(receipt, raw) for receipt, raw in changes if receipt.old or receipt.new]
+            # A receipt without journal entries makes no event: nothing was learned or forgotten, or only the
+            # recipients of sent mail were.
+            logged = [change for change in changes if change[0].old or change[0].new]
             if logged and self._is_on():
                 events += [
-                    _make_event(receipt, self._find_heading(receipt, raw), source) for receipt, raw in logged
+                    _make_event(receipt, self._find_heading(receipt, raw_or_heading), source)
+                    for receipt, raw_or_heading in logged
                 ]
         return events, forgotten
 
@@ -108,19 +110,19 @@ class Recorder:
     ) -> None:
         """Write events, and erase senders, subjects and paths of forgotten messages, without using the store.
 
-        `is_wanted` is called before they are committed to the log; if it returns false, nothing is written.
+        `is_wanted` is called just before the commit to the log; if it returns false, nothing is written.
         """
         if forgotten:
-            self.flush()  # otherwise a verdict on a forgotten message might be written after it was erased
+            self.flush()  # otherwise a verdict on a forgotten message might be written after the erasure
         if events or forgotten:
             self._write(events, forgotten, is_wanted)
 
-    def _find_heading(self, receipt: Receipt, raw: bytes | Heading | None) -> Heading:
+    def _find_heading(self, receipt: Receipt, raw_or_heading: bytes | Heading | None) -> Heading:
         if receipt.action == FORGOTTEN:
             return Heading("", "")
-        if isinstance(raw, bytes):
-            return read_heading(raw)
-        return raw or self._find_logged_heading(receipt.digest)
+        if isinstance(raw_or_heading, bytes):
+            return read_heading(raw_or_heading)
+        return raw_or_heading or self._find_logged_heading(receipt.digest)
 
     def _find_logged_heading(self, digest: bytes) -> Heading:
         """Return the heading in the newest learning event of a message, empty if there is none."""
@@ -163,32 +165,32 @@ class Recorder:
 
 
 class PendingEvents:
-    """The events of the changes in a transaction of the store, which are committed to the log after it.
+    """The events of the changes in a transaction of the store, committed to the log after that transaction.
 
-    With `is_ahead`, a thread writes them while the store's transaction goes on, and only their commit waits.
-    The log is locked meanwhile, so this is for a new store, whose log no other process uses.
+    With `writes_ahead`, a thread writes the events while the store's transaction goes on; only their commit
+    waits. The log is locked meanwhile, so this is for a new store, whose log no other process uses.
     """
 
-    def __init__(self, recorder: Recorder, *, is_ahead: bool) -> None:
+    def __init__(self, recorder: Recorder, *, writes_ahead: bool) -> None:
         self._recorder = recorder
-        self._is_ahead = is_ahead
+        self._writes_ahead = writes_ahead
         self._described: tuple[list[Event], set[bytes]] = [], set()
         self._thread: threading.Thread | None = None
         self._is_decided = threading.Event()
-        self._is_wanted = False
-        self._error: BaseException | None = None
+        self._is_wanted = False  # the decision: whether the store's transaction was committed
+        self._error: BaseException | None = None  # of the thread
 
     def describe(self, changes_by_source: Iterable[tuple[str, Sequence[LoggedChange]]]) -> None:
         """Make the events of all changes of the transaction."""
         self._described = self._recorder.describe_changes(changes_by_source)
-        if self._is_ahead:
+        if self._writes_ahead:
             # A daemon thread, because an interrupt may end the process before it calls `finish`.
             self._thread = threading.Thread(target=self._write_ahead, daemon=True)
             self._thread.start()
 
     def _write_ahead(self) -> None:
         try:
-            self._recorder.write_events(*self._described, self._wait_for_decision)
+            self._recorder.write_events(*self._described, is_wanted=self._wait_for_decision)
         except BaseException as error:  # noqa: BLE001 (raised in the thread that calls `finish`)
             self._error = error
 
@@ -231,12 +233,12 @@ def _make_event(receipt: Receipt, heading: Heading, source: str, undoes: int = 0
         receipt.digest,
         receipt.label or "",
         receipt.before or "",
-        None,
+        None,  # probability
         heading.sender,
         heading.subject,
         source,
         new.weight if new else 0,
         *old_fields,
         undoes,
-        0,
+        0,  # number: not written yet
     )

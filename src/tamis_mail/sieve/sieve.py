@@ -160,7 +160,7 @@ class Sieve:
         return self._recorder.fault
 
     def log_verdict(self, raw: bytes, verdict: Verdict, *, source: str = "") -> None:
-        """Record a verdict in the log, for `tamis log` and `tamis digest`.
+        """Record a verdict in the log, for the commands `tamis log` and `tamis digest`, which list verdicts.
 
         Verdicts are written in batches, by `flush_log` and by `close`.
         """
@@ -188,7 +188,7 @@ class Sieve:
         """Judge a message."""
         plain = canonical(raw)
         store = self.verdict_store
-        with store.snapshot(VERDICT_SECONDS):
+        with store.snapshot(VERDICT_SECONDS):  # the time limit of each statement
             labels = store.labels()
             token_version = store.token_version()
             rule, message_weight = Rule.of(store), store.message_weight()
@@ -375,7 +375,7 @@ class Sieve:
         all_read = run_jobs(import_module("tamis_mail.sieve.reading").read_messages, jobs())
         for read in all_read:
             if not parts:
-                _weights().prepare()  # while threads read further messages
+                _weights().import_fit()  # while threads read further messages
             number, messages, _ = waiting[0]
             n_messages += len(messages)
             n_bytes += sum(map(len, messages))
@@ -400,6 +400,7 @@ class Sieve:
                 self._executor.release_workers()  # their memory serves the threads that fit the weights
 
             self._learn_read(take_last_parts(), sources, run_jobs, actions, has_more=False)
+        # A transaction that moved a message has fitted the weights itself.
         if any(actions) and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         yield from actions[n_complete:n_readable]
@@ -418,7 +419,7 @@ class Sieve:
         """Learn messages that were read, in one transaction; log the changes and add to `actions`."""
         # By index of the source: the receipts, each with the heading or the bytes of the message.
         changes: dict[int, list[tuple[Receipt, bytes | Heading | None]]] = {}
-        pending = PendingEvents(self._recorder, is_ahead=self.store.is_new)
+        pending = PendingEvents(self._recorder, writes_ahead=self.store.is_new)
         try:
             with self.store.postpone_checkpoints(), self.store.transaction() as writer:
                 transaction = self._begin(writer, "")
@@ -577,6 +578,7 @@ class Sieve:
             actions.update(receipt.action for receipt in receipts)
             if progress:
                 progress(actions.total())
+        # A transaction that forgot a message has fitted the weights itself.
         if actions and _weights().is_fit_due(self.store, has_removed=False):
             self.fit_weights()
         return actions

@@ -50,7 +50,8 @@ class Transaction:
         self._reader: BundleReader | None = None
         self._stored: list[tuple[FeatureKeys, Change]] = []  # stored features, to be subtracted
         self._relabelled: list[tuple[FeatureKeys, Change]] = []  # stored features, to be added
-        # Features of new messages that were read before the transaction, and what each message adds.
+        # New messages that were read before the transaction: the features of those of each bundle (a part),
+        # and what each message adds to the counts of its features.
         self._parts: list[tuple[Part, Change]] = []
         self._features: dict[bytes, PlaceInPart] = {}  # digest of a new message → its place in a part
         # All entries of the journal, so that they need not be looked up, if only `learn_read` has made any.
@@ -92,7 +93,8 @@ class Transaction:
                 continue
             if old is not None:
                 self._refuse_other_tokens(old)
-                self._subtract(messages and canonical(messages[place]), old, read.features.get(digest))
+                plain = None if messages is None else canonical(messages[place])
+                self._subtract(plain, old, read.features.get(digest))
             entry = self._make_entry(digest, label, self._message_weight, 0, source)
             new_entries[digest] = entry
             receipts.append(_make_receipt(old, entry))

@@ -1,10 +1,11 @@
-"""Fit the weights of a store to its messages, when that is due, and write them.
+"""Fit the weights of a store (see `Weights`, and `verdict.fitting`) to its messages, and write them.
 
-They are fitted when the number of learned messages passes a size of a fixed schedule (12, 13, …, 40, 42, 44,
-…, each a twentieth, but at least 1, more than the one before), by `tamis tune`, and after maintenance that
-deletes the weights. If there are weights, they are also fitted after a transaction that forgets messages or
-moves them to another label. A fit depends only on the learned messages and the counts, not on their order. So
-after `forget` a store has the weights that a store without that message would get if it were fitted now.
+They are fitted when the number of learned messages reaches or passes the next size of a fixed schedule (12,
+13, …, 40, 42, 44, …, each a twentieth, but at least 1, more than the one before), by `tamis tune`, and after
+maintenance that deletes the weights. If there are weights, they are also fitted in each transaction that
+forgets messages or moves them to another label. A fit depends on which messages are learned and on the
+counts, not on the order of learning. So after `forget` a store has the weights that a store without that
+message would get if it were fitted now.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
     from tamis_mail.store.tables import CountTable
     from tamis_mail.verdict.fitting import GroupedFeatures, PreparedFit, Training, WeightFit
 
-    # digest of a message → the object with the features of its bundle (a part of the messages of a
-    # transaction), and the index of the message there
+    # digest of a message → the object that holds the features of all messages of its bundle, and the index of
+    # the message in this object
     Features = Mapping[bytes, PlaceInPart]
 
-FIRST_FIT = (
-    12  # learned messages at the first fit; of spam and of others, each needs MIN_FITTED_MESSAGES, too
-)
-_FITTED_VERSION = 2  # the first token version for which weights are fitted
+# The number of learned messages at the first fit, if at least MIN_FITTED_MESSAGES are spam, and as many other
+# mail.
+FIRST_FIT = 12
+_FITTED_VERSION = 2  # the first version of the tokens for which weights are fitted
 
 
-def prepare() -> None:
-    """Import the modules of a fit, among them NumPy, which takes 50 ms."""
+def import_fit() -> None:
+    """Import the modules that a fit needs before it begins; NumPy, which they import, takes 50 ms."""
     import_module("tamis_mail.verdict.fitting")
     import_module("tamis_mail.store.feature_sums")
 
@@ -69,10 +70,10 @@ def update_weights(
     features: "Features | None" = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Fit the weights again inside the open transaction, if that is due, and add pending counts.
+    """Fit the weights inside the open transaction, if that is due; in any case, add `pending_sum`.
 
     `has_removed` is whether the transaction has forgotten messages or moved them to another label. The other
-    arguments are those of `fit_store`.
+    arguments are those of `fit_store`; `meanwhile` is called even if no fit is due.
     """
     writer.finish()  # writes the numbers of messages, which are read below
     if is_fit_due(store, has_removed=has_removed):
@@ -84,20 +85,20 @@ def update_weights(
 
 
 def is_fit_due(store: Store, *, has_removed: bool) -> bool:
-    """Whether the number of messages passed a size of the schedule, or a fit must follow a removal.
+    """Whether the schedule asks for a fit, or `has_removed` and there are weights.
 
-    With too few messages, a fit is due if there are weights, which it deletes.
+    With too few messages, a fit is due if there are weights: `fit_store` deletes them.
     """
     if not can_fit_tokens(store.token_version()):
         return False
     spams, others = count_messages(store.labels())
-    text = store.setting("weights")
-    if has_removed and text:
+    weights_text = store.setting("weights")  # None if there are no weights
+    if has_removed and weights_text:
         return True
     if min(spams, others) < MIN_FITTED_MESSAGES:
-        return bool(text)
+        return bool(weights_text)
     # `Weights.to_text` begins with the number of messages at the time of the fit.
-    fitted_messages = 0 if not text else int(text.split(maxsplit=1)[0])
+    fitted_messages = 0 if not weights_text else int(weights_text.split(maxsplit=1)[0])
     return find_scheduled_size(spams + others) != find_scheduled_size(fitted_messages)
 
 
@@ -110,10 +111,11 @@ def fit_store(
 ) -> "WeightFit | None":
     """Fit the weights to the store's messages and write them, inside the open transaction.
 
-    With too few messages, or with tokens of version 1, return None and delete the weights: verdicts use the
-    default rule. `pending_sum` is the sum, not yet computed, of the counts of messages that this transaction
-    has learned; it is added to the store while the fit runs. `features` has the features of some messages, so
-    that they are not read again. `meanwhile` is called once, in this thread, while the fit runs.
+    With too few messages, or with tokens of version 1, return None and delete the weights: verdicts then use
+    the rule without fitted weights. `pending_sum` is the sum, not yet computed, of the counts of messages
+    that this transaction has learned; it is added to the store while the fit runs. `features` has the
+    features of some messages, so that they are not read again. `meanwhile` is called once, in this thread: if
+    there is a fit, while it runs.
     """
     prepared, pending_counts = _prepare_fit(store, pending_sum, features)
 
@@ -127,12 +129,14 @@ def fit_store(
     if prepared is None:
         write()
     else:
-        # Another thread runs `compute`, which waits for the matrix of coefficients that this thread makes.
+        # This thread makes the design matrix of the coefficients, for which `compute`, in another thread,
+        # waits; then this thread calls `write`.
         _, fit = _run_together([lambda: prepared.make_design(then=write), prepared.compute])
     if fit is None:
         writer.drop_weights()
         return None
     shelf_bits = writer.replace_coefficients(fit.keys, fit.coefficients)
+    # Posterior standard deviations: that of the intercept is the last in the fit, and the first in `Weights`.
     *scale_deviations, intercept_deviation = fit.scale_fit.deviations.tolist()
     weights = Weights(
         messages=sum(count_messages(store.labels())),
@@ -159,21 +163,22 @@ def fit_messages(store: Store) -> "WeightFit | None":
 def _prepare_fit(
     store: Store, pending_sum: "PendingSum | None" = None, features: "Features | None" = None
 ) -> "tuple[PreparedFit | None, PendingCounts | None]":
-    """Read the messages of the fit while pending counts are summed.
+    """Read the messages to which weights are fitted, while the pending counts are summed.
 
     Return the fit, which is not computed yet (None if there are too few messages), and the pending counts.
     """
     if not can_fit_tokens(store.token_version()):
         return None, None if pending_sum is None else pending_sum.compute()
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
-    # The rule without fitted weights has the means of their prior. Messages with a guessed label get the
-    # weight 0: guesses have no part in the fit, since they are made by its result.
+    # The scales and the intercept of this rule are the means of the prior of those that are fitted. Messages
+    # with a guessed label get the weight 0: guesses have no part in the fit, since its result makes them.
     rule = replace(Rule.read_prior(store), guessed=0.0)
     views = import_module("tamis_mail.features.arrays").views
     labels, unit = store.labels(), store.message_weight()
     spam_columns = [label.id for label in labels if label.name == SPAM]
 
     def choose(columns: "NDArray[numpy.intp]") -> "NDArray[numpy.intp]":
+        """Return the indices of the messages to fit, given the column of each message's label."""
         is_spam = np.isin(columns, spam_columns)
         sample: NDArray[numpy.intp] = fitting.training_sample(is_spam)
         return sample if fitting.can_fit(is_spam) else sample[:0]
@@ -183,7 +188,7 @@ def _prepare_fit(
     pending_counts = None if pending_sum is None else pending_sum.finish()
     if not rows:
         return None, pending_counts
-    # A new store has no counts but the pending ones, so that their features can be grouped already now.
+    # A new store has no counts but the pending ones: their features are grouped while `_make_training` runs.
     all_counts = None if pending_counts is None or store.has_counts() else pending_counts.table
     (training, keys), groups = _run_together(
         [
@@ -196,7 +201,7 @@ def _prepare_fit(
             f"the store {store.name} is damaged (a message has a feature of an unknown view): restore a "
             "backup (tamis store restore)"
         )
-    if all_counts is not None and keys is all_counts.keys:
+    if all_counts is not None and keys is all_counts.keys:  # so the groups are those of these keys
         fit = fitting.PreparedFit(training, keys, all_counts.counts, labels, rule, unit, groups)
         return fit, pending_counts
     counts = store.count_arrays(keys)
@@ -221,31 +226,41 @@ def _group_features(table: "CountTable | None", token_version: int) -> "GroupedF
 def _make_training(
     store: Store, rows: "Sequence[MessageRow]", pending_counts: "PendingCounts | None", features: "Features"
 ) -> "tuple[Training, NDArray[numpy.uint64]]":
-    """Return the messages of these rows, and the keys of the counts that their features are indices into.
+    """Return the messages of these rows for the fit, and the keys of features into which they have indices.
 
-    If the pending counts have the features of all messages, these are all keys of the pending counts.
+    If the pending counts know the features of each of these messages, the keys are all those of the pending
+    counts, the same array; otherwise those of these messages.
     """
     np, fitting = import_module("numpy"), import_module("tamis_mail.verdict.fitting")
     digests = [digest for digest, *_ in rows]
     if pending_counts is not None and all(digest in features for digest in digests):
         gathered = pending_counts.gather([features[digest] for digest in digests])
-        if gathered is not None:  # the pending counts remember which of them are the features of a message
+        if gathered is not None:  # the compiled core made the sum, and knows the features of each message
             indices, starts = gathered
             columns = np.array([column for *_, column, _ in rows], np.intp)
             weights = np.array([weight for *_, weight in rows], np.int64)
             keys = pending_counts.table.keys
-            return fitting.Training(indices, starts, columns, weights, np.arange(len(keys))), keys
+            training = fitting.Training(
+                rows=indices, starts=starts, columns=columns, weights=weights, distinct=np.arange(len(keys))
+            )
+            return training, keys
     read_features = import_module("tamis_mail.store.feature_sums").read_features
     at_hand = {digest: read_features(*features[digest]) for digest in digests if digest in features}
     messages = store.read_chosen(rows, at_hand)
-    all_keys = np.arange(len(messages.keys))  # the counts have a row for each key
     training = fitting.Training(
-        messages.indices, messages.starts, messages.labels, messages.weights, all_keys
+        rows=messages.indices,
+        starts=messages.starts,
+        columns=messages.labels,
+        weights=messages.weights,
+        distinct=np.arange(len(messages.keys)),  # the counts will have a row for each key
     )
     return training, messages.keys
 
 
 def _run_together(tasks: "Sequence[Callable[[], Any]]") -> "list[Any]":
-    """Run tasks at the same time. The first runs in this thread: no other thread may use the store."""
+    """Run tasks at the same time; return their results.
+
+    The first task runs in this thread: it is the one that uses the store, which no other thread may use.
+    """
     results: list[Any] = import_module("tamis.threads").run_together(tasks)
     return results

@@ -18,7 +18,7 @@ from tamis_mail.store.bundles import (
     LONG_GAP,
     bundle_error,
     choose_low_bytes,
-    expand_gaps,
+    decompress_gaps,
     read_layout,
     write_bundle,
 )
@@ -120,7 +120,7 @@ def encode_by_numpy(
 
 def unpack(stored: object) -> Bundle:
     """Read a bundle; raise StoreError unless it is valid."""
-    data = expand_gaps(stored)
+    data = decompress_gaps(stored)
     layout = read_layout(data)
     ends = (layout.lows, layout.highs, layout.gaps, layout.long_gaps, len(data))
     sizes, lows, highs, gaps, long_gaps = (

@@ -91,7 +91,7 @@ def _compress_by_zlib(gaps: bytes) -> bytes:
     return packed
 
 
-def expand_gaps(data: object) -> bytes:
+def decompress_gaps(data: object) -> bytes:
     """Return a bundle with decompressed gaps; raise StoreError if they, or their length, are invalid."""
     if not isinstance(data, bytes) or len(data) < HEAD.size:
         raise bundle_error("a bundle is cut off")
@@ -143,7 +143,7 @@ def read_layout(data: bytes) -> Layout:
 
 def read_message(stored: object, place: int) -> list[int]:
     """Return the keys of the message at a place of a bundle, in ascending order."""
-    data = expand_gaps(stored)
+    data = decompress_gaps(stored)
     layout = read_layout(data)
     refuse_place_outside_bundle(place, layout.messages)
     sizes = struct.unpack_from(f"<{layout.messages}I", data, HEAD.size)

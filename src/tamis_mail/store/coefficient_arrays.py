@@ -42,6 +42,7 @@ def replace(
     """
     values = count_units(coefficients)
     keys, values = keys[values != 0], values[values != 0]
+    # From FEW_ENTRIES on, there are at least 2**16 shelves, and keys take 4 bytes instead of 8.
     bits = choose_bits(len(keys), FEW_ENTRIES)
     shift = np.uint64(KEY_BITS - bits)
     records = np.empty(len(keys), _make_entry_type(bits))
@@ -86,5 +87,5 @@ def _decode(shelves: dict[int, bytes], bits: int) -> tuple[NDArray[np.uint64], N
 
 
 def _make_entry_type(bits: int) -> np.dtype[np.void]:
-    key_type = entry_format(bits)[:2]  # without the type of the value
+    key_type = entry_format(bits)[:2]  # "<I" or "<Q": the type of the value follows
     return np.dtype([("key", key_type), ("value", "<i2")])

@@ -14,7 +14,8 @@ from tamis_mail.store.runs import damage_error, fetch_shelves
 
 _MAX_SHELF_BYTES = 1 << 16  # a typical shelf has 200 to 1,300 bytes, because keys are evenly distributed
 UNIT = 2.0**-10  # coefficients are stored as multiples of this log-odds, and are within ±32
-FEW_ENTRIES = 1 << 21  # with fewer coefficients, a key may take eight bytes: see `runs.choose_bits`
+# So many coefficients, or more, are in at least 2**16 shelves, and keys take 4 bytes (`runs.choose_bits`).
+FEW_ENTRIES = 1 << 21
 
 
 def entry_format(bits: int) -> str:

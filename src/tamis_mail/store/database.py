@@ -243,7 +243,7 @@ class Connection(sqlite3.Connection):
         return int(version) + (self.commits << 32)
 
     @contextmanager
-    def limit(self, seconds: float) -> Iterator[None]:
+    def limit_statements(self, seconds: float) -> Iterator[None]:
         """Set the time limit of each statement in the block."""
         before, self.clock.seconds = self.clock.seconds, seconds
         try:
@@ -333,7 +333,7 @@ def open_file(
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             _refuse_foreign(connection, path)
-            refuse_other_objects(connection, path)
+            refuse_other_schema(connection, path)
             if writable:
                 connection.is_new = bulk and not exists
                 _upgrade(connection, path)
@@ -393,7 +393,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: object) -> None:
 Objects = frozenset[tuple[str, str, str, str]]  # type, name, table and definition
 
 
-def refuse_other_objects(connection: Connection, path: object) -> None:
+def refuse_other_schema(connection: Connection, path: object) -> None:
     """Raise StoreError unless the schema is that of a store: a trigger or a view could run for ever."""
     with snapshot(connection, path):  # another process may be creating the tables
         objects = _objects(connection)

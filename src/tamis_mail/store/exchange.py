@@ -7,7 +7,7 @@ is its weight under the other guessed label; its era is the number of prunings b
 
     tamis-store 2 tokens 1 epoch 0 era 0      format, version of the tokens (- if none), decays, prunings
     setting "name" "value"                    other settings, by name
-    row ["table", "key", 1]                   by table and key: a row of one of the lists (`schema.LISTS`)
+    row ["table", "key", 1]                   by table and key: a row of `listed`, `sent` or `word_list`
     label 0 "ham"                             by name: the weight imported from another filter, and the name
     message 9f…e2 0 1 0 1 0 1700000000 - "a"  by digest: its label, weight, rest, tokens, era, time, own date
                                               (- if unknown) and source
@@ -154,7 +154,7 @@ def load(store: Store, file: IO[bytes]) -> int:
                 )
         store.connection.execute("DELETE FROM setting")
         messages = _Reader(store, writer, file).read()
-        people.rebuild(store)
+        people.recount_correspondents(store)
         writer.drop_weights()
         return messages
 
@@ -209,7 +209,7 @@ class _Reader:
         self._read_end(line)
         self._store_features()
         self._add_counts()
-        if faults := maintenance.compare_features(self._store):
+        if faults := maintenance.compare_counts_with_features(self._store):
             self._refuse(faults[0])
         return self._n_lines[b"message"]
 

@@ -64,7 +64,10 @@ class PendingSum:
     def __init__(
         self, parts: "Sequence[tuple[Part, Change]]", tables: Sequence[CountTable], labels: int
     ) -> None:
-        """Prepare the sum of `tables` and of what the messages of each part add, given the part's change."""
+        """Prepare the sum of `tables` and of what the messages of each part add, given the part's change.
+
+        A change is pairs of a label's column and a weight.
+        """
         self._parts, self._tables, self._labels = list(parts), list(tables), labels
         self._sums: FeatureSum | None = None
         merged = [(part, change) for part, change in parts if not isinstance(part, Bundle)]

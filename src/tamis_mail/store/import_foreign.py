@@ -224,6 +224,7 @@ def _add_counts(
         setting = _name_import(store, name, digest)
         counts = np.minimum(imported.counts, np.array(total, np.int64))
         message_weight = store.message_weight()
+        # `label.features` is the sum of all counts of a label.
         if max(*column_sums(counts), *total) * message_weight >= MAX_COUNT - max(
             (label.features for label in store.labels()), default=0
         ):

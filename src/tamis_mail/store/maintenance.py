@@ -28,7 +28,7 @@ from tamis_mail.schema import (
     parse_weights,
 )
 from tamis_mail.store import bundle_arrays, bundle_tables, bundles, coefficient_arrays, people, runs, tables
-from tamis_mail.store.database import StoreError, refuse_other_objects, reraise_interrupts
+from tamis_mail.store.database import StoreError, refuse_other_schema, reraise_interrupts
 from tamis_mail.store.people import PeopleCounts
 from tamis_mail.store.store import Entry, Store, Writer
 from tamis_mail.store.tables import CountTable, FeatureKeys
@@ -308,7 +308,7 @@ def merge(store: Store, other: Store, progress: Progress | None = None) -> Merge
                 if fault := find_row_fault(table, dict(zip(TABLES[table], row, strict=True))):
                     raise StoreError(f"the store {other.name} is damaged ({fault}): see tamis store check")
                 writer.add_row(table, row)
-        people.rebuild(store)
+        people.recount_correspondents(store)
         writer.drop_weights()
     return summary
 
@@ -503,7 +503,7 @@ def check(store: Store, progress: Progress | None = None) -> list[str]:
                 for (line,) in connection.execute("PRAGMA integrity_check(20)")
                 if line != "ok"
             ]
-            refuse_other_objects(connection, store.path)
+            refuse_other_schema(connection, store.path)
             if not faults:
                 faults = _find_bad_values(connection)
             if not faults:
@@ -553,8 +553,8 @@ def _find_bad_values(connection: sqlite3.Connection) -> list[str]:
 def _find_bad_coefficients(store: Store) -> list[str]:
     """Find faults of the coefficients that were fitted."""
     text = store.setting("weights")
-    bits = parse_weights(text)[1] if text else 0
-    return coefficient_arrays.find_faults(store.connection, bits)
+    shelf_bits = parse_weights(text)[1] if text else 0  # 2**shelf_bits shelves hold the coefficients
+    return coefficient_arrays.find_faults(store.connection, shelf_bits)
 
 
 def _find_bad_references(connection: sqlite3.Connection) -> list[str]:
@@ -636,10 +636,10 @@ def _compare_sums(store: Store, progress: Progress | None) -> list[str]:
         for label, total in zip(labels, features.tolist(), strict=True)
         if label.features != total
     ]
-    return faults or compare_features(store)
+    return faults or compare_counts_with_features(store)
 
 
-def compare_features(store: Store) -> list[str]:
+def compare_counts_with_features(store: Store) -> list[str]:
     """Compare the counts with the stored features of messages, if they must be the sum of these.
 
     Each key gets a pseudo-random number (`bundle_tables.fingerprint`). If the sums of these numbers are

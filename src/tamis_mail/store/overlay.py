@@ -2,11 +2,12 @@
 
     counts(feature, label) = weight · own counts + the site's counts
 
-The site's store is the administrator's, for all users of a server; the weight is that in the address of the
-user's store. The stores stay separate: users learn and forget in their own stores, the administrator in the
-site's. So forgetting is exact in each store, and therefore in the sum. A user's store that is still empty
-counts the tokens that the site's store counts. Each decay doubles the weight of later messages; the counts of
-the store with fewer decays are multiplied so that a message has the same weight.
+The site's store is the administrator's, for all users of a server; the address of the user's store
+names it, and the weight: `redis://localhost/0?store=ann&site=all&weight=4`. The stores stay separate: users
+learn and forget in their own stores, the administrator in the site's. So forgetting is exact in each store,
+and therefore in the sum. A user's store that is still empty counts the tokens that the site's store counts.
+Each decay doubles the weight of later messages; the counts of the store with fewer decays are multiplied so
+that a message has the same weight.
 
 The fitted weights and the other settings are those of the site's store, which has more mail, unless only the
 user's store has fitted weights: then its settings are used. If both stores list the same sender or domain,
@@ -38,7 +39,7 @@ class VerdictStore(Protocol):
     """The methods that a verdict needs of a store. `Store` and `Overlay` have them."""
 
     def snapshot(self, seconds: float | None = None) -> "AbstractContextManager[None]":
-        """Read one consistent state."""
+        """Read one consistent state; `seconds` limits the time of each statement."""
 
     def data_version(self) -> int:
         """Return a number that changes when this or another process changes a store."""

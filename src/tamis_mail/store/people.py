@@ -73,6 +73,7 @@ def parse_entry(text: str) -> str:
                 "a top-level domain needs a dot before it, as .example"
             )
         return f"@{domain}"
+    # `parse_addresses` takes the raw value of a field: a character for each byte.
     addresses, is_well_formed = parse_addresses(name.encode().decode("latin-1"))
     # Some servers have addresses such as ann..x@example.org, which RFC 5322 does not allow.
     if len(addresses) != 1 or not (is_well_formed or _PLAIN_ADDRESS.fullmatch(name)):
@@ -216,7 +217,7 @@ def _add_counts(connection: sqlite3.Connection, senders: str, recipients: str, *
         )
 
 
-def rebuild(store: Store) -> None:
+def recount_correspondents(store: Store) -> None:
     """Count the correspondents again after rows were added; raise StoreError if a row is invalid."""
     connection = store.connection
     for row in connection.execute("SELECT * FROM sent"):
@@ -291,4 +292,5 @@ def _is_normal(entry: str) -> bool:
 
 
 def _is_digest(digest: str) -> bool:
+    # `message.digest` gives 32 digits; the schema allows 64.
     return len(digest) % 2 == 0 and 0 < len(digest) <= 64 and not digest.strip("0123456789abcdef")

@@ -86,7 +86,7 @@ class PostgresqlRows:
     """The rows of one store in a PostgreSQL database. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
-        self._name = address.own_name  # the address of the store, for error messages
+        self._name = address.own_name  # the address without the site's store, for error messages
         self._store = address.store  # the name of the store in the database
         self._url = address.url
         self._id: int | None = None  # the store's id in the database; set when its position is read
@@ -163,6 +163,7 @@ class PostgresqlRows:
             position = self._find_position()
             if position is None:
                 return
+            # A cursor with a name is the server's: it sends the rows in parts, when they are fetched.
             with self._connection.cursor("tamis_rows", binary=True) as cursor:
                 cursor.execute(
                     "SELECT key, value FROM tamis_row WHERE store = %s AND value IS NOT NULL", (self._id,)

@@ -57,6 +57,8 @@ _LOG_BYTES = 32 << 20
 _SCAN = 2000  # about how many rows are read at once
 _FORMAT = max(MIGRATIONS)  # the name of the newest migration of the schema of stores; names sort by age
 
+# HSETNX sets a field that is not there yet. EX (`ex`): after so many seconds, the value is deleted. With NX
+# (`nx`), SET does nothing if there is a value.
 _CREATE = """
     if redis.call('HSETNX', KEYS[1], 'token', ARGV[1]) == 1 then
         redis.call('HSET', KEYS[1], 'version', 0, 'first', 0, 'log_bytes', 0, 'format', ARGV[2])
@@ -86,7 +88,8 @@ _TAKE_OVER = """
 """
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 # In Lua, integers are exact up to 2**53, and versions and sizes are far smaller. `entry` is added to the log;
-# it is empty if the commit is too large.
+# it is empty if the commit is too large. `unpack` returns at most about 8,000 values; 2000 is even, because
+# keys and values alternate in `staged`.
 _COMMIT = """
     local head, rows, log, lock, staged, deleted = unpack(KEYS)
     local holder, version, id, next_id, entry, format, log_bytes = unpack(ARGV)
@@ -136,7 +139,7 @@ class RedisRows:
     """The rows of one store on a Redis or Valkey server. `shared_rows.SharedRows` describes the methods."""
 
     def __init__(self, address: Address) -> None:
-        self._name = address.own_name
+        self._name = address.own_name  # the address without the site's store, for error messages
         self._holder: bytes | None = None  # the value of the lock while this client holds it
         keys = [f"tamis:{{{address.store}}}:{part}" for part in ("head", "rows", "log", "writer", "new")]
         self._head, self._rows, self._log, self._lock, self._new = keys

@@ -54,7 +54,9 @@ _DRIVERS = {
 _ENDINGS = ("", "-wal", "-shm")  # of the names of a replica and of SQLite's files for it
 _KEY_COLUMNS = {table: next(iter(TABLES[table])) for table in SHARED_TABLES}  # the column of the primary key
 _PLACEHOLDERS = {table: ", ".join("?" * len(TABLES[table])) for table in SHARED_TABLES}
-_MESSAGE_TABLES = ("journal", "sent")  # a row of these is deleted when its message is forgotten
+# A row of these is deleted when its message is forgotten. The key is the digest; that of `sent`, the table of
+# sent mail, has it as hexadecimal text.
+_MESSAGE_TABLES = ("journal", "sent")
 
 
 def has_store(name: str | os.PathLike[str]) -> bool:

@@ -19,7 +19,7 @@ from tamis_mail.store.database import (
     StoreError,
     explain_errors,
     is_store,
-    refuse_other_objects,
+    refuse_other_schema,
 )
 from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
@@ -79,15 +79,16 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
                 sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, factory=Connection)
             ) as source,
         ):
-            refuse_other_objects(source, path)
-            with source.limit(MAINTENANCE_SECONDS):
+            refuse_other_schema(source, path)
+            with source.limit_statements(MAINTENANCE_SECONDS):
                 source.execute("VACUUM INTO ?", (str(temporary.path),))
         with Store(temporary.path) as copy:  # also upgrades an older schema
             faults = check(copy)
         if faults:
             raise StoreError(f"the backup {path} is damaged ({faults[0]}): restore another one")
         if not exists or not _overwrite(temporary.path, store_path):
-            # SQLite would apply a leftover write-ahead log to the new file: move it away with the store.
+            # SQLite would apply a leftover write-ahead log (-wal) to the new file: move it away with its
+            # index (-shm) and the store.
             for ending in ("-wal", "-shm", *([""] if exists else [])):
                 with suppress(FileNotFoundError):
                     Path(f"{store_path}{ending}").replace(f"{store_path}.damaged{ending}")

@@ -33,10 +33,12 @@ def read_score_table(store: Store) -> ScoreTable:
     if core is None:
         raise AssertionError("a table was read without the compiled core")
     labels = len(store.labels())
+    # The lowest `view_bits` of a key are its view. `rows` are pairs of a shelf's number and its bytes.
     table: ScoreTable = core.mail.ScoreTable(labels, view_bits(store.token_version()))
     for run in all_runs(store.connection):
         refuse_more_labels(run, labels)
         rows = scan_shelves(store.connection, run).fetchall()
+        # The core refuses a shelf that ends within an entry; one that is not bytes is damaged, too.
         if not all(isinstance(data, bytes) for _, data in rows):
             raise damage_error(f"a shelf of run {run.id} is cut off")
         try:

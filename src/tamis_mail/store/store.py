@@ -1,10 +1,10 @@
 """The store: counts of features and the journal of learned messages, changed in atomic transactions.
 
 The counts equal the sum over the messages in the journal, plus the counts imported from another filter, minus
-those of the features that pruning dropped. That holds after any sequence of learning, relabelling, forgetting
-and merging. Weights are integers: `decay` does not halve the weight of earlier messages, it doubles the
-weight of later ones. So no count is ever rounded, and forgetting subtracts what learning added, except the
-features that pruning has dropped since.
+the counts of features that pruning dropped. This holds after any sequence of learning, relabelling,
+forgetting and merging. Weights are integers: `decay` does not halve the weight of earlier messages, it
+doubles the weight of later ones. So no count is ever rounded, and forgetting a message subtracts what
+learning it added, except for features that pruning has dropped since.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Entry:
 
     @property
     def label_weights(self) -> list[tuple[str, int]]:
-        """The labels under which the message is counted, with its weights: both, if its label is guessed."""
+        """The labels that count the message, with its weight in each: up to two, if its label is guessed."""
         if self.label not in GUESSED_LABELS:
             return [(self.label, self.weight)]
         other = GUESSED_LABELS[1 - GUESSED_LABELS.index(self.label)]
@@ -96,7 +96,10 @@ class Store:
         readonly: bool = False,
         bulk: bool = False,
     ) -> None:
-        """Open the store at a path or an address, as `database.connect` does."""
+        """Open the store at a path or an address, as `database.connect` does.
+
+        With `bulk`, a file that is created has no write-ahead log until `checkpoint`.
+        """
         try:
             self.path_name = name_location(path)
         except LocationError as error:
@@ -157,7 +160,7 @@ class Store:
         Other connections can write meanwhile; other threads that use this `Store` wait. `seconds` limits the
         time of each statement; the default is `database.MAINTENANCE_SECONDS`.
         """
-        limit = nullcontext() if seconds is None else self._connection.limit(seconds)
+        limit = nullcontext() if seconds is None else self._connection.limit_statements(seconds)
         with self._lock, limit, snapshot(self._connection, self.path_name):
             yield
 
@@ -184,8 +187,8 @@ class Store:
 
         If it has no counts, that is the newest one, or the one by `adopt_token_version`.
         """
-        version: object = self.integer_setting("tokens")  # of imported counts
-        if not version:
+        version: object = self.integer_setting("tokens")  # of imported counts; 0 if there are none
+        if not version:  # all messages of a store have tokens of the same version
             with self._lock, explain_errors(self.path_name):
                 row = self._connection.execute("SELECT version FROM journal LIMIT 1").fetchone()
             version = self._choose_token_version() if row is None else row[0]
@@ -232,7 +235,7 @@ class Store:
         return None if row is None else str(row[0])
 
     def has_people(self) -> bool:
-        """Whether the store knows any people; if not, the senders of a message have no effect."""
+        """Whether the store has listed senders or correspondents; if not, a verdict looks up no senders."""
         with self._lock, explain_errors(self.path_name):
             (answer,) = self._connection.execute(
                 "SELECT EXISTS (SELECT 1 FROM listed) OR EXISTS (SELECT 1 FROM correspondent)"
@@ -306,12 +309,12 @@ class Store:
         return values
 
     def shelf_bits(self) -> int | None:
-        """Return b, where 2**b shelves hold the coefficients; None without fitted weights."""
+        """Return b, where at most 2**b shelves hold the coefficients; None without fitted weights."""
         text = self.setting("weights")
         if not text:
             return None
         try:
-            return parse_weights(text)[1]
+            return parse_weights(text)[1]  # the bits
         except ValueError as error:
             raise self._damage_error(f"the setting 'weights': {error}") from error
 
@@ -320,9 +323,10 @@ class Store:
         tables = _tables()
         with self.snapshot():
             all_runs = runs.all_runs(self._connection)
-            labels = len(self.labels())
-            for low, high in tables.slices(sum(run.entries for run in all_runs), labels):
-                yield tables.sum_runs(self._connection, all_runs, low, high, labels)
+            n_labels = len(self.labels())
+            # A slice has the features with low <= key < high.
+            for low, high in tables.slices(sum(run.entries for run in all_runs), n_labels):
+                yield tables.sum_runs(self._connection, all_runs, low, high, n_labels)
 
     def statistic(self) -> Tally:
         """Return all counts, in memory, as a statistic of `tamis`: by label and by feature.
@@ -359,11 +363,11 @@ class Store:
 
     def find_entries(self, digests: Iterable[bytes]) -> dict[bytes, Entry]:
         """Return the journal entries of those messages that are in the journal."""
-        remaining = list(digests)
+        wanted = list(digests)
         entries: dict[bytes, Entry] = {}
         with self._lock, explain_errors(self.path_name):
-            for start in range(0, len(remaining), _PARAMETERS):
-                part = remaining[start : start + _PARAMETERS]
+            for start in range(0, len(wanted), _PARAMETERS):
+                part = wanted[start : start + _PARAMETERS]
                 placeholders = ", ".join("?" * len(part))
                 rows = self._connection.execute(f"{_SELECT_ENTRIES} WHERE digest IN ({placeholders})", part)
                 entries.update({row[0]: self._entry(row) for row in rows})
@@ -389,7 +393,8 @@ class Store:
             ).fetchone()
         if row is None:
             return None
-        keys: list[int] = import_module("tamis_mail.store.bundles").read_message(*row)
+        data, place = row
+        keys: list[int] = import_module("tamis_mail.store.bundles").read_message(data, place)
         return keys
 
     def has_features(self, digest: bytes) -> bool:
@@ -424,9 +429,8 @@ class Store:
     ) -> MessageFeatures:
         """Return the stored features of messages; of those with guessed labels only if `guessed`.
 
-        `choose` is given the column of the label of each message that has stored features, and returns the
-        indices of the messages to read, in ascending order; by default, all are read. The order of learning
-        has no effect on the result.
+        `choose` is called with the columns of the messages' labels, an array in the order of digests. It
+        returns the indices of the messages to read, in ascending order; by default, all are read.
         """
         with self.snapshot():
             return self.read_chosen(self.choose_messages(guessed=guessed, choose=choose))
@@ -491,7 +495,7 @@ class Store:
                 self._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
 
     def sync_early(self) -> None:
-        """Bring to disk what SQLite has written of a new store, so that its commit waits for less."""
+        """Bring to disk what SQLite has written of a new store, so that the commit waits for less."""
         with self._lock, explain_errors(self.path_name):
             self._connection.sync_early()
 
@@ -513,9 +517,9 @@ class Store:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _shrink_if_worthwhile(self) -> None:
-        """Return free space to the disk if it is more than 1000 pages and an eighth of the file."""
+        """Return free space to the disk if it is over 1000 pages and over an eighth of the file."""
         # The transaction is committed. If another process holds a lock, a later transaction frees the space.
-        # Damage is reported: moving pages may be the first access to them.
+        # Damage is reported: nothing may have read the moved pages before.
         with (
             self._lock,
             explain_errors(self.path_name),
@@ -544,21 +548,24 @@ class Store:
 
 
 class Writer:
-    """Changes a store inside a transaction. Journal, stored features and counts are changed separately."""
+    """Changes a store inside a transaction.
+
+    Journal, stored features and counts are changed by separate calls; the caller keeps them consistent.
+    """
 
     def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
         self._store = store
         self._connection = connection
         self._sources: dict[str, int] = {}
         self._columns = {label.name: label.id for label in store.labels()}
-        self._total_changes: dict[str, list[int]] = {}  # label → change of its weight and of its messages
+        self._total_changes: dict[str, list[int]] = {}  # label → changes of its weight, messages
         self._changed_bundles: set[int] = set()  # bundles with features of messages that were removed
         self._has_new_bundles = False
 
     def finish(self) -> None:
-        """Write the totals of the labels, and rewrite changed bundles and combine small ones.
+        """Write the totals of the labels, rewrite changed bundles and combine small ones.
 
-        This is done once for all messages of a transaction, at its end. Call it earlier to read the totals
+        `Store.transaction` calls this at its end, once for all messages. Call it earlier to read the totals
         inside the transaction.
         """
         self._write_totals()
@@ -590,14 +597,17 @@ class Writer:
                 raise StoreError(
                     f"the store {self._store.name} has {MAX_LABELS} labels, the maximum: use fewer"
                 )
-            self._connection.execute("INSERT INTO label VALUES (?, ?, 0, 0, 0, 0)", (column, label))
+            self._connection.execute(
+                "INSERT INTO label (id, name, messages, weight, lent, features) VALUES (?, ?, 0, 0, 0, 0)",
+                (column, label),
+            )
             self._columns[label] = column
         return self._columns[label]
 
     def record(self, *entries: Entry) -> None:
         """Add entries to the journal; their messages must not be in it."""
         rows: list[tuple[object, ...]] = []
-        for _, group in groupby(entries, _read_kind):
+        for _, group in groupby(entries, _read_shared):  # entries in succession with equal fields
             alike = list(group)
             first = alike[0]
             for name, weight in first.label_weights:
@@ -625,7 +635,9 @@ class Writer:
                 "SELECT bundle FROM message WHERE digest = ?", (digest,)
             ).fetchone()
             if row is not None:
-                self._changed_bundles.update(id for id in row if id is not None)
+                (bundle,) = row
+                if bundle is not None:
+                    self._changed_bundles.add(bundle)
                 self._connection.execute("DELETE FROM message WHERE digest = ?", (digest,))
 
     def replace(self, entry: Entry) -> None:
@@ -647,8 +659,8 @@ class Writer:
     ) -> None:
         """Store the packed features and the dates of messages that are in the journal.
 
-        `packed` is None if the features are too many to be stored, or not known. A message that has a row of
-        the table `message` keeps the date there.
+        `packed` is None if the features are too many to be stored, or not known. If a message has a row in
+        the table `message` already, the date there is kept.
         """
         bundle = None
         if packed is not None:
@@ -659,7 +671,7 @@ class Writer:
         self._connection.executemany(
             "INSERT INTO message VALUES (?, ?, ?, ?) "
             "ON CONFLICT (digest) DO UPDATE SET bundle = excluded.bundle, place = excluded.place",
-            zip(digests, repeat(bundle), count(), dates, strict=False),
+            zip(digests, repeat(bundle), count(), dates, strict=False),  # `count` gives the places
         )
 
     def add(self, table: CountTable) -> None:
@@ -682,7 +694,7 @@ class Writer:
         self.add(_tables().clip(self._connection, table))
 
     def replace_coefficients(self, keys: FeatureKeys, values: NDArray[np.float64]) -> int:
-        """Replace the coefficients of all features; return b, where 2**b shelves hold them."""
+        """Replace the coefficients of all features; return b, where at most 2**b shelves hold them."""
         bits: int = _coefficient_arrays().replace(self._connection, keys, values)
         return bits
 
@@ -696,7 +708,7 @@ class Writer:
         self._connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, str(value)))
 
     def add_row(self, table: str, row: Sequence[object]) -> bool:
-        """Add a row to one of the lists of `schema.LISTS`; return False if the list has its key already."""
+        """Add a row to one of the tables `schema.LISTS`; return False if the table has its key already."""
         placeholders = ", ".join("?" * len(row))
         cursor = self._connection.execute(
             f"INSERT OR IGNORE INTO {table} VALUES ({placeholders})", tuple(row)
@@ -711,7 +723,7 @@ class Writer:
             )
 
     def add_imported(self, label: str, weight: int) -> None:
-        """Add to the weight of those messages of a label that another filter had counted."""
+        """Add `weight` to the weight of a label's messages that another filter had counted."""
         column = self.ensure_column(label)
         (lent,) = self._connection.execute("SELECT lent FROM label WHERE id = ?", (column,)).fetchone()
         self._refuse_overflow(lent + weight)
@@ -746,7 +758,8 @@ def _tables() -> ModuleType:
     return import_module("tamis_mail.store.tables")
 
 
-_read_kind = attrgetter("label", "weight", "other_weight", "source")  # of an entry
+_read_shared = attrgetter("label", "weight", "other_weight", "source")  # of an entry
+# Fields of `Label`, and columns of the table `label`.
 _LABEL_FIELDS = ("id", "name", "messages", "weight", "lent", "features")
 _JOURNAL_FIELDS = {  # column of the table `journal` → field of `Entry`
     "digest": "digest",

@@ -29,7 +29,8 @@ Counts = NDArray[np.int64]
 Change = tuple[tuple[int, int], ...]
 
 RATIO = 3  # a generation has at least so many times the entries of the next younger one
-_SMALL_RUN = 1 << 20  # entries; the keys of a smaller run may take 8 bytes: see `choose_bits`
+# A run of so many entries, or more, has at least 2**16 shelves, and keys take 4 bytes (`choose_bits`).
+_SMALL_RUN = 1 << 20
 # When runs are merged, at most so many entries of so many labels are in memory; with more labels, fewer.
 _SLICE_ENTRIES, _SLICE_LABELS = 1 << 21, 4
 _EXACT_BOUND = 2.0**62.5  # if a sum in float64 is below this, the same sum of integers fits into 64 bits

@@ -1,5 +1,7 @@
 """the parts of a message → its words in order, and marks: hosts, files, MIME tree, hidden words and tricks.
 
+In a mark, `:` precedes a word or a value, `~` a property, and `url/` a word of a link's path.
+
 Version 1 interprets pages of HTML differently (`message.html`), reads fewer of their characters, and only the
 first links. The compiled core reads later versions (core/mail/bodies.cpp): `test_compiled_pages`
 compares the two.
@@ -63,7 +65,7 @@ def read(message: Message, version: int) -> Body:
         if part.text and remaining > 0:
             text, text_marks = _read_part(part, body, version)
             marks += text_marks
-            words_of_parts.append(separate_words(text[:remaining]))
+            words_of_parts.append(separate_words(text[:remaining]))  # one text, in which spaces separate them
             remaining -= len(text)
         elif part.text and version > 2:
             marks += _list_numbers(_read_declared_text(part))

@@ -53,7 +53,7 @@ def judge_many(
         view_scores, _ = _score_views(rows, ranges, group_kinds, rule, left, right, groups)
         return log_odds(view_scores, rule)
 
-    spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
+    spam, rest = sides(labels, SPAM, other_labels, unit, guessed_weight=rule.guessed)
     odds_of_spam = compute_log_odds(_count_side(counts, spam), _count_side(counts, rest), rule)
     odds_of_spam += rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
     if coefficients is not None:
@@ -82,12 +82,12 @@ def judge_many(
 
 @record(frozen=True, slots=True)
 class Contributions:
-    """What the features, the length of the headers and the intercept add to the log-odds of one message."""
+    """What the features, the offsets of the views and the intercept add to the log-odds of one message."""
 
     features: NDArray[np.float64]  # (features,)
     spam: NDArray[np.float64]  # (features,): the number of spam messages that have the feature
     ham: NDArray[np.float64]  # (features,): the number of other messages that have the feature
-    header_length: float
+    offset: float  # by the views' offsets; not 0 only for tokens of version 1: `judging.HEADER_LENGTH`
     intercept: float
     n_spam: float  # the numbers of all spam and of all other messages; earlier and guessed ones count less
     n_ham: float
@@ -105,7 +105,7 @@ def contribute(
 
     `keys` are the features, and `counts` has one row for each. The evidence of a word list is not included.
     """
-    spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, rule.guessed)
+    spam, rest = sides(labels, SPAM, list_other_labels(labels), unit, guessed_weight=rule.guessed)
     (s, spams), (h, hams) = left, right = _count_side(counts, spam), _count_side(counts, rest)
     kinds = views(keys, rule.token_version)
     sizes = np.bincount(kinds, minlength=len(rule.views))
@@ -242,11 +242,11 @@ def _score_views(
     n_views = len(rule.views)
     shrinkages = [shrinkage(spams[kind], hams[kind], rule) for kind in range(n_views)]
     sums, sizes, known = _sum_views(rows, ranges, n_views, kinds, weights, s + h > 0, groups)
-    familiar = known[:, : HEADERS + 1].sum(axis=1)
-    familiarity = familiar / (familiar + rule.acquaintance)
+    n_known = known[:, : HEADERS + 1].sum(axis=1)  # known n-grams and headers
+    offset_factors = n_known / (n_known + rule.acquaintance)
     reluctance, tilt, doubt = np.array([(view.reluctance, view.tilt, view.doubt) for view in rule.views]).T
-    intercepts = (sizes * tilt + reluctance * doubt) * familiarity[:, np.newaxis]
-    view_scores: NDArray[np.float64] = (sums + intercepts) / (sizes + reluctance) * shrinkages
+    offsets = (sizes * tilt + reluctance * doubt) * offset_factors[:, np.newaxis]
+    view_scores: NDArray[np.float64] = (sums + offsets) / (sizes + reluctance) * shrinkages
     presences: NDArray[np.float64] = known / (sizes + reluctance) * shrinkages
     return view_scores, presences
 

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from tamis.compiled import core
 from tamis.links import sigmoid
 from tamis.threads import run_together
+from tamis_mail.features import GRAMS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
 from tamis_mail.records import record, replace
@@ -61,7 +62,7 @@ _NEWTON_STEPS = 100  # at most; about ten suffice
 _TOLERANCE = 1e-10  # the scales have converged at this gradient per message, or at this step
 _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than this
 _FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
-_NO_SLOT = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
+_NO_VIEW = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
 
@@ -271,8 +272,9 @@ def leave_one_out(
     by_id = {label.id: label for label in labels}
     other_labels = list_other_labels(labels)
     rule = rule.drop_centres()
-    designs = np.zeros((len(training.columns), len(rule.views) + 1))
-    present = np.zeros((len(training.columns), len(rule.views)))
+    # Per message: the score of each view, and the factor of the intercept.
+    design = np.zeros((len(training.columns), len(rule.views) + 1))
+    presences = np.zeros((len(training.columns), len(rule.views)))
 
     def score(column: int, weight: int) -> None:
         members = np.flatnonzero((training.columns == column) & (training.weights == weight))
@@ -285,18 +287,19 @@ def leave_one_out(
             SPAM,
             other_labels,
             unit,
-            rule.guessed,
+            guessed_weight=rule.guessed,
         )
         ranges = training.starts[members], training.starts[members + 1]
-        designs[members, :-1], present[members] = score_and_find_presences(
+        design[members, :-1], presences[members] = score_and_find_presences(
             training.rows, ranges, kinds, remaining, rule, spam, rest, groups
         )
-        designs[members, -1] = shrinkage(spam.messages[0], rest.messages[0], rule)
+        # The numbers of messages with n-grams: all but the lent ones.
+        design[members, -1] = shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
 
     cases = sorted(set(zip(training.columns.tolist(), training.weights.tolist(), strict=True)))
     # Each case writes rows of its own.
     run_together([partial(score, column, weight) for column, weight in cases])
-    return HeldOut(designs, present)
+    return HeldOut(design, presences)
 
 
 def fit_scales(
@@ -356,7 +359,7 @@ def fit_scales(
 
 
 def make_layer_design(training: Training, keys: NDArray[np.uint64], token_version: int) -> "Design":
-    """Make the matrix to which the coefficients of single features are fitted."""
+    """Make the matrix to which the layer, the coefficients of single features, is fitted."""
     return make_design(training.rows, training.starts, views(keys, token_version))
 
 
@@ -439,15 +442,15 @@ def make_design(rows: Rows, starts: NDArray[np.intp], kinds: Kinds) -> tuple[NDA
     """
     if core is None:
         return make_design_by_numpy(rows, starts, kinds)
-    slots_of_kinds = np.full(int(kinds.max(initial=0)) + 1, _NO_SLOT, np.uint8)
-    for slot, kind in enumerate(LAYER_VIEWS):
-        slots_of_kinds[kind : kind + 1] = slot
+    layer_views_of_kinds = np.full(int(kinds.max(initial=0)) + 1, _NO_VIEW, np.uint8)
+    for index, kind in enumerate(LAYER_VIEWS):
+        layer_views_of_kinds[kind : kind + 1] = index
     is_used = np.empty(len(kinds), np.bool_)
     matrix = core.mail.FitMatrix(
         rows if rows.dtype == np.int32 else rows.astype(np.int64, copy=False),
         starts.astype(np.int64, copy=False),
         kinds.astype(np.uint8, copy=False),
-        slots_of_kinds,
+        layer_views_of_kinds,
         is_used.view(np.uint8),
     )
     entry_starts = np.empty(len(starts), np.int64)

@@ -145,7 +145,10 @@ def score_of(verdict: Verdict, required: float) -> tuple[float, float]:
 
 def tests_of(verdict: Verdict) -> list[str]:
     """Return what decided the label, as names of tests in SpamAssassin's format."""
-    return ["tamis", verdict.listed.partition(":")[0]] if verdict.listed else ["tamis"]
+    if not verdict.listed:
+        return ["tamis"]
+    decision, _, _ = verdict.listed.partition(":")  # "allowed" or "blocked"; the entry follows
+    return ["tamis", decision]
 
 
 def bogosity(verdict: Verdict, version: str) -> str:

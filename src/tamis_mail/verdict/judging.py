@@ -1,4 +1,4 @@
-"""Judge one message by the counts of its features, in plain Python; the reference for `arrays`."""
+"""Judge one message by the counts of its features, in plain Python; the reference for `verdict.arrays`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import exp, isfinite, sqrt
@@ -34,14 +34,14 @@ def judge(
     `further_evidence` is the evidence of an imported word list.
     """
     other_labels = list_other_labels(labels)
-    spam, rest = sides(labels, SPAM, other_labels, unit, rule.guessed)
+    spam, rest = sides(labels, SPAM, other_labels, unit, guessed_weight=rule.guessed)
     pairs = _count_sides(counts, spam, rest)
-    contributions, header_length = _compute_contributions(pairs, rule, spam.messages, rest.messages)
+    contributions, offset = _compute_contributions(pairs, rule, spam.messages, rest.messages)
     if coefficients:
         _add_coefficients(contributions, coefficients, rule.token_version)
     # The numbers of messages with n-grams: all but the lent ones.
     intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)
-    log_odds = intercept + header_length + sum(contributions.values())
+    log_odds = intercept + offset + sum(contributions.values())
     log_odds += sum(item.contribution for item in further_evidence)
     log_odds_of_labels = {}
     all_labels, comparisons = one_versus_rest(labels, other_labels, unit)
@@ -50,10 +50,10 @@ def judge(
     for comparison in comparisons:
         own_counts = {key: comparison.own.count(row) for key, row in counts.items()}
         pairs = {key: (count, totals[key] - count) for key, count in own_counts.items()}
-        label_contributions, label_header_length = _compute_contributions(
+        label_contributions, label_offset = _compute_contributions(
             pairs, label_rule, comparison.own.messages, comparison.rest
         )
-        log_odds_of_labels[comparison.name] = label_header_length + sum(label_contributions.values())
+        log_odds_of_labels[comparison.name] = label_offset + sum(label_contributions.values())
 
     def explain() -> tuple[Evidence, ...]:
         names_of_keys = names()
@@ -69,8 +69,8 @@ def judge(
         ]
         evidence += further_evidence
         messages = spam.messages[GRAMS], rest.messages[GRAMS]
-        if header_length:
-            evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], header_length, *messages))
+        if offset:
+            evidence.append(Evidence(HEADER_LENGTH, VIEWS[GRAMS], offset, *messages))
         if intercept:
             evidence.append(Evidence(INTERCEPT, INTERCEPT_VIEW, intercept, *messages))
         return sort_evidence(evidence)
@@ -124,7 +124,7 @@ def decide(
         label = UNSURE
     else:
         label = max(other_labels, key=lambda name: probabilities[name])
-    return Judgement(label, probability, log_odds, probabilities, None, None)
+    return Judgement(label, probability, log_odds, probabilities, listed=None, remark=None)
 
 
 def refuse_negative(smallest: float) -> None:

@@ -64,7 +64,7 @@ class View:
 
     scale: float  # the factor of the score in the log-odds
     prior: float  # pseudo-messages of the Beta prior of each feature
-    pooled: bool  # whether the mean of this prior is the feature's overall rate
+    pooled: bool  # whether the mean of this prior is the feature's overall rate; otherwise it is 1/2
     reluctance: float  # pseudo-features that the mean of the weights includes
     tilt: float = 0.0  # added to the weight of each feature
     doubt: float = 0.0  # the weight of a pseudo-feature
@@ -169,7 +169,7 @@ class Weights:
     shelf_bits: int  # the store's table of coefficients has at most 2**shelf_bits rows (shelves)
     intercept: float
     scales: tuple[float, ...]  # of the views
-    deviations: tuple[float, ...]  # standard deviations of the intercept and of the scales
+    deviations: tuple[float, ...]  # posterior standard deviations of the intercept and of the scales
     centres: tuple[float, ...]  # of the views
 
     @classmethod

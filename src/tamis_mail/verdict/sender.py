@@ -117,7 +117,8 @@ def _weigh_correspondents(
         (received, address) for (received, _), address in zip(counts, addresses, strict=True)
     )
     token = f"(you wrote to {address})"
-    return Evidence(token, PEOPLE, KNOWN_SENDER * received / (received + 1), 0.0, float(received))
+    contribution = KNOWN_SENDER * received / (received + 1)
+    return Evidence(token, PEOPLE, contribution, spam=0.0, ham=float(received))
 
 
 def with_standing(judgement: Judgement, standing: Standing, rule: Rule) -> Judgement:

@@ -23,7 +23,7 @@ class TableRule:
         self._table, self._rule = table, rule
         self.token_version = rule.token_version
         self._other_labels = list_other_labels(labels)
-        spam, rest = sides(labels, SPAM, self._other_labels, unit, rule.guessed)
+        spam, rest = sides(labels, SPAM, self._other_labels, unit, guessed_weight=rule.guessed)
         self._compare(spam.columns, spam.messages, rest.columns, rest.messages, rule)
         # The numbers of messages with n-grams: all but the lent ones.
         self._intercept = rule.intercept * shrinkage(spam.messages[GRAMS], rest.messages[GRAMS], rule)

@@ -28,6 +28,8 @@ LEAST_WEIGHT = 1.5
 TOLERANCE = 15
 PATIENCE = 2
 ENDURANCE = 100  # with this many learned messages of the smaller class, a large list counts half
+# The weight of a token is computed as if each side had more messages: `prior` of them, in which the token is
+# as frequent as in all messages (`pooled`), or twice as many, half of which have it.
 HEADER_TOKENS = View(scale=2.5, prior=0.01, pooled=True, reluctance=10)
 BODY_TOKENS = View(scale=5.0, prior=0.1, pooled=False, reluctance=10)
 

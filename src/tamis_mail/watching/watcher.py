@@ -343,6 +343,7 @@ class Watcher:
         is_unknown = last is None or (last.role == Role.INBOX and not last.is_gone)
         is_new_mail = folder.role == Role.INBOX and is_unknown and self._settings.sorts
         if is_baseline:
+            # `is_kept_by_owner`: the message is flagged, answered, a draft or marked as deleted.
             was_read = lessons.SEEN in message.keywords and not self._settings.sorts_read
             is_to_sort = is_new_mail and not was_read and not lessons.is_kept_by_owner(message.keywords)
             return (TO_SORT if is_to_sort else DONE), "", 0
@@ -578,6 +579,7 @@ class Watcher:
     def _move(self, folder: Folder, place: Place, target: Folder) -> None:
         """Make a move that was noted, and note its end; a message that cannot be moved is a failure."""
         try:
+            # `copy_uid`: of the copy that an interrupted move has left in the target.
             uid = self._mailbox.move(folder, place.uid, target, copy_uid=place.copy_uid or None)
         except LookupError:  # the owner has moved or deleted the message meanwhile
             self._memory.update(place, DONE)

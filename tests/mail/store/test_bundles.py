@@ -27,7 +27,7 @@ from tamis_mail.store.bundle_arrays import (
     pack,
     unpack,
 )
-from tamis_mail.store.bundles import HEAD, divide, expand_gaps, read_message
+from tamis_mail.store.bundles import HEAD, decompress_gaps, divide, read_message
 from tests.compiled_core import needs_core
 from tests.mail.store.memory import careless, digest, features, forget, learn
 
@@ -240,7 +240,7 @@ def change(data: bytes, place: int, new: bytes) -> bytes:
 
 
 PACKED = pack(Bundle.of([np.arange(1, 9, dtype=np.uint64), np.arange(3, 5, dtype=np.uint64)]))
-SOUND = expand_gaps(PACKED)
+SOUND = decompress_gaps(PACKED)
 _LOWS = HEAD.size + 8
 _HIGHS = _LOWS + 8 * 5
 _GAPS = _HIGHS + (8 + 256) // 8

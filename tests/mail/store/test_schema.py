@@ -300,7 +300,7 @@ def test_every_statement_has_a_time_limit(store: Store) -> None:
             writer.write_setting("more", 1)
             store.connection.execute(f"INSERT INTO source (name) {ENDLESS}")
 
-    with store.connection.limit(0.05), pytest.raises(StoreError, match="took too long"):
+    with store.connection.limit_statements(0.05), pytest.raises(StoreError, match="took too long"):
         write()
     assert store.setting("more") is None
     assert maintenance.check(store) == []

@@ -6,7 +6,7 @@ decides, because the two round differently, and rows must be subtracted by the i
 
 from tamis import _kernels
 from tamis._kernels.dense import reference
-from tamis._kernels.reference import Floats, Words
+from tamis._kernels.reference import Floats, Int64s, Words
 from tamis.compiled import choose_kernels
 
 # The compiled kernel takes 0.3 to 0.8 of the time of BLAS, from one row of 4 columns to 4096 rows of 512
@@ -22,7 +22,7 @@ def multiply_centred(
     values: Floats,
     centre: Floats,
     run: slice,
-    order: Words | None = None,
+    order: Int64s | None = None,
     weights: Floats | None = None,
     extra: Floats | None = None,
 ) -> Floats:
@@ -51,17 +51,19 @@ def multiply_blocks(rows: Floats | list[Floats], centre: Floats, run: slice, blo
 def deposit_blocks(
     values: Floats, centre: Floats, block: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
-    """Return the three results of `deposit_rows` with power 1, and the result of `multiply_blocks`.
+    """Return the rows' exact sums, the largest exponent of all values, whether all are finite, and products.
 
-    A block of few columns stays in the cache between the two, so that it is read from memory once. If a value
-    is not finite, there are no sums, and the products have no meaning.
+    The first three are what `_kernels.deposit_rows` returns with power 1: a tuple of one pair of words and
+    `low`, an exponent as of `np.frexp`, and a flag. The last is the result of `multiply_blocks`. A block of
+    few columns stays in the cache between the two, so that it is read from memory once. If a value is not
+    finite, there are no sums, and the products have no meaning.
     """
     if len(centre) <= _MAX_COLUMNS:
-        sums, largest, is_finite, products = _sum_kernels.deposit_row_blocks(values, centre, block)
-        return sums, largest, is_finite, products
-    sums, largest, is_finite = _kernels.deposit_rows(values, power=1)
+        sums, exponent, is_finite, products = _sum_kernels.deposit_row_blocks(values, centre, block)
+        return sums, exponent, is_finite, products
+    sums, exponent, is_finite = _kernels.deposit_rows(values, power=1)
     products = multiply_blocks(values, centre, slice(0, len(values) if is_finite else 0), block)
-    return sums, largest, is_finite, products
+    return sums, exponent, is_finite, products
 
 
 def sum_responsible(

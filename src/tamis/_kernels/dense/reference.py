@@ -4,7 +4,7 @@ from functools import reduce
 
 import numpy as np
 
-from tamis._kernels.reference import Floats, Words, deposit_rows
+from tamis._kernels.reference import Floats, Int64s, Words, deposit_rows
 
 _CHUNK = 1024  # number of rows, so few that their copy is still in the cache when BLAS reads it
 
@@ -14,7 +14,7 @@ def multiply_centred(
     centre: Floats,
     start: int,
     stop: int,
-    order: Words | None,
+    order: Int64s | None,
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
@@ -27,7 +27,7 @@ def _multiply_chunk(
     values: Floats,
     centre: Floats,
     chunk: slice,
-    order: Words | None,
+    order: Int64s | None,
     weights: Floats | None,
     extra: Floats | None,
 ) -> Floats:
@@ -59,10 +59,14 @@ def multiply_row_blocks(values: Floats, centre: Floats, start: int, stop: int, b
 def deposit_row_blocks(
     values: Floats, centre: Floats, block: int
 ) -> tuple[tuple[tuple[Words, int], ...], int, bool, Floats]:
-    """Return what `deposit_rows` returns with power 1, and `multiply_row_blocks` of all rows."""
-    sums, largest, is_finite = deposit_rows(values, np.zeros(0, dtype=np.int64), 1, 1)
+    """Return the rows' exact sums, the largest exponent of all values, whether all are finite, and products.
+
+    The first three are what `deposit_rows` returns, the last is the result of `multiply_row_blocks`.
+    """
+    one_group = np.zeros(0, dtype=np.int64)
+    sums, exponent, is_finite = deposit_rows(values, group=one_group, groups=1, power=1)
     products = multiply_row_blocks(values, centre, 0, len(values) if is_finite else 0, block)
-    return sums, largest, is_finite, products
+    return sums, exponent, is_finite, products
 
 
 def multiply_column_blocks(
@@ -83,7 +87,11 @@ def sum_responsible(
     quadratic: Floats,
     hard: bool,
 ) -> tuple[Floats, float]:
-    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row), as in `__init__`."""
+    """Return Σ r [x, 1][x, 1]ᵀ of each class (K, d + 1, d + 1) and Σ w log p(row) of rows start … stop − 1.
+
+    With x = row − origin, log p(row, class) is constant + linear · x + xᵀ quadratic x. w is the row's weight,
+    and r its responsibilities: w p(class | row) or, if `hard`, w for the most probable class and otherwise 0.
+    """
     k, d = linear.shape
     sums, log_likelihood = np.zeros((k, d + 1, d + 1)), 0.0
     for first in range(start, stop, _CHUNK):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tamis import threads
 from tamis._kernels.bounds import refuse_beyond, refuse_broken_rows, refuse_outside, refuse_unless
 from tamis._kernels.factors import reference
-from tamis._kernels.reference import Floats, Words
+from tamis._kernels.reference import Floats, Int64s
 from tamis.compiled import choose_kernels
 
 Result = TypeVar("Result", bound=NDArray[Any])
@@ -30,8 +30,8 @@ _kernels = choose_kernels(reference, "tamis._core.factors")
 
 
 def solve_rows(
-    indptr: Words,
-    indices: Words,
+    indptr: Int64s,
+    indices: Int64s,
     weights: Floats,
     pulls: Floats,
     other_factors: Floats,
@@ -83,7 +83,7 @@ def solve_rows(
 
 
 def row_squares(
-    indptr: Words, indices: Words, weights: Floats, targets: Floats, rows: Floats, other_rows: Floats
+    indptr: Int64s, indices: Int64s, weights: Floats, targets: Floats, rows: Floats, other_rows: Floats
 ) -> Floats:
     """Return Σ weight (target − u · v − offset of u − offset of v)² over each row's entries (n,).
 
@@ -97,7 +97,7 @@ def row_squares(
     return _write_rows(sum_squares, len(indices) * rows.shape[1], np.empty(len(rows)))
 
 
-def _cut_by_work(indptr: Words, k: int) -> list[int]:
+def _cut_by_work(indptr: Int64s, k: int) -> list[int]:
     """Return the boundaries of chunks of rows with about the same work.
 
     To factorise the matrix of a row takes k³ / 6 multiplications, and to add an entry to it k² / 2: so a row
@@ -109,7 +109,7 @@ def _cut_by_work(indptr: Words, k: int) -> list[int]:
     return [0, *np.searchsorted(cost_before, costs).tolist(), n]
 
 
-def top_rows(scores: Floats, count: int) -> Words:
+def top_rows(scores: Floats, count: int) -> Int64s:
     """Return the columns of the largest scores of each row (n, count), in descending order of scores.
 
     Equal scores are in the order of their columns. Scores of −∞ are left out. A row with fewer scores than
@@ -119,10 +119,11 @@ def top_rows(scores: Floats, count: int) -> Words:
     return _write_rows(partial(_kernels.top_rows, scores), scores.size, columns)
 
 
-def dot_pairs(left: Floats, right: Floats, i: Words, j: Words) -> Floats:
+def dot_pairs(left: Floats, right: Floats, i: Int64s, j: Int64s) -> Floats:
     """Return the inner product of the rows left[i] and right[j] of each pair (n,); 0 where i or j is −1."""
     refuse_unless(left.shape[1] == right.shape[1], "rows")
     refuse_unless(len(i) == len(j), "pairs")
+    # Unlike `refuse_outside`, `refuse_beyond` accepts negative indices.
     refuse_beyond("rows", i, len(left))
     refuse_beyond("rows", j, len(right))
     return _write_rows(
@@ -142,7 +143,7 @@ def _write_rows(kernel: Callable[..., None], work: int, out: Result) -> Result:
     return out
 
 
-def _refuse_entries(indptr: Words, indices: Words, rows: int, others: int) -> None:
+def _refuse_entries(indptr: Int64s, indices: Int64s, rows: int, others: int) -> None:
     """Raise unless `indptr` describes `rows` rows, and all `indices` are below `others`.
 
     `others` is the number of rows of the other side.

@@ -6,14 +6,14 @@ writes them to `out`. An argument that is None there is an empty array or zeros 
 
 import numpy as np
 
-from tamis._kernels.reference import Floats, Words
+from tamis._kernels.reference import Floats, Int64s
 
 _CELLS = 1 << 16  # numbers of each operand that are multiplied at a time
 
 
 def solve_rows(
-    indptr: Words,
-    indices: Words,
+    indptr: Int64s,
+    indices: Int64s,
     weights: Floats,
     pulls: Floats,
     other_factors: Floats,
@@ -50,8 +50,8 @@ def solve_rows(
 
 
 def row_squares(
-    indptr: Words,
-    indices: Words,
+    indptr: Int64s,
+    indices: Int64s,
     weights: Floats,
     targets: Floats,
     rows: Floats,
@@ -71,7 +71,7 @@ def row_squares(
         out[row] = (weights[entries] * residuals * residuals).sum()
 
 
-def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
+def top_rows(scores: Floats, start: int, stop: int, out: Int64s) -> None:
     """Write to `out` (n, count) the columns of the largest scores of each row, and −1 after the last."""
     count = out.shape[1]
     for row in range(start, stop):
@@ -81,7 +81,7 @@ def top_rows(scores: Floats, start: int, stop: int, out: Words) -> None:
         out[row, : len(order)] = order
 
 
-def dot_pairs(left: Floats, right: Floats, i: Words, j: Words, start: int, stop: int, out: Floats) -> None:
+def dot_pairs(left: Floats, right: Floats, i: Int64s, j: Int64s, start: int, stop: int, out: Floats) -> None:
     """Write to `out` (n,) the inner products of left[i] and right[j]; 0 where i or j is −1."""
     if not len(left) or not len(right):
         out[start:stop] = 0.0

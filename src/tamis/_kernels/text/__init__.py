@@ -10,7 +10,9 @@ import numpy as np
 
 from tamis._kernels.text import reference
 from tamis._kernels.text.kinds import (
+    BREAK,
     PAD,
+    SKIP,
     UNSPACED,
     WORD,
     Alphabet,
@@ -29,7 +31,9 @@ from tamis.compiled import choose_kernels
 from tamis.threads import map_row_chunks, run_together
 
 __all__ = [
+    "BREAK",
     "PAD",
+    "SKIP",
     "UNSPACED",
     "WORD",
     "Alphabet",
@@ -86,7 +90,7 @@ sum_groups = _kernels.sum_groups
 
 
 def number_keys(keys: UInt64s) -> Numbering:
-    """Give each distinct key a number from 0 on.
+    """Give each distinct key, a 64-bit number that stands for a token or for two numbers, a number from 0 on.
 
     Keys are divided into shares by their value, so that equal keys are in one share. The numbers of a share
     follow those of the share before; within a share, they are in the order of first occurrence.

@@ -1,7 +1,8 @@
 """The kernels of `reference.py`, compiled: they allocate arrays, which functions of `core/text` write to.
 
-The results are the same to the bit. Text is read in words of eight bytes: a token of up to seven bytes is one
-number, and is known by it; a longer one is known by a hash and its bytes.
+The results are the same to the bit; each docstring there describes the arguments. Text is read in words of
+eight bytes: a token of up to seven bytes is one number, and is known by it; a longer one is known by a hash
+and its bytes.
 """
 
 import numpy as np
@@ -61,7 +62,7 @@ def _allocate_text(buffer: Bytes, offsets: Int64s) -> tuple[Bytes, Int64s]:
 
 def read_words(folded: Bytes, offsets: Int64s, shortest: int, alphabet: Alphabet) -> TokenStream:
     numbers = np.empty((len(folded) + len(offsets)) // 2 + 1, dtype=np.int32)
-    documents = np.empty(len(offsets), dtype=np.int64)
+    documents = np.empty(len(offsets), dtype=np.int64)  # where the tokens of each document start in `numbers`
     table = core.TokenTable(len(folded), _SEED)
     shortest = min(shortest, len(folded))
     total = table.read_words(folded, offsets, shortest, alphabet.blocks, alphabet.cells, numbers, documents)
@@ -73,7 +74,7 @@ def read_grams(folded: Bytes, offsets: Int64s, least: int, most: int, within_wor
     most = min(most, max(least, longest))
     size = (len(folded) - PAD) * (2 if within_words else 1)
     numbers = np.empty((most - least + 1) * size, dtype=np.int32)
-    documents = np.empty(len(offsets), dtype=np.int64)
+    documents = np.empty(len(offsets), dtype=np.int64)  # where the tokens of each document start in `numbers`
     table = core.TokenTable(len(folded), _SEED)
     total = table.read_grams(folded, offsets, least, most, within_words, numbers, documents)
     return TokenStream(numbers[:total], documents, _copy_tokens(table))
@@ -104,6 +105,7 @@ def make_keys(text: Bytes, starts: Int64s, lengths: Int64s) -> UInt64s:
 
 
 def number_keys(keys: UInt64s, numbers: Indices, share: int, shares: int) -> Int64s:
+    # Only keys of this one of `shares` shares are numbered; their products with SHARE_MULTIPLIER choose them.
     first_positions = np.empty(len(keys), dtype=np.int64)
     count = core.number_keys(keys, share, shares, SHARE_MULTIPLIER, _SEED, numbers, first_positions)
     return first_positions[:count].copy()
@@ -139,6 +141,7 @@ def join_tokens(
 def make_pair_keys(
     left: Indices, left_documents: Int64s, right: Indices, right_documents: Int64s, shift: int
 ) -> tuple[UInt64s, Int64s]:
+    # A key has the i-th number of a document in `left`, and its (i + shift)-th in `right`.
     keys, documents = np.empty(len(right), dtype=np.uint64), np.empty(len(right_documents), dtype=np.int64)
     total = core.make_pair_keys(left, left_documents, right, right_documents, shift, keys, documents)
     return keys[:total], documents
@@ -162,6 +165,7 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
+    # Column i is moved to columns[i], or dropped if that is negative, and multiplied by signs[i].
     ends = np.empty(len(rows.indptr), dtype=np.int64)
     size = core.arrange(*rows, columns, signs, ends, new_columns, values)
     return Rows(ends, new_columns[:size], values[:size])

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 UInt64s = NDArray[np.uint64]
-Hashes = NDArray[np.uint32]  # MurmurHash3 of tokens (`hash_tokens`)
+Hashes = NDArray[np.uint32]  # MurmurHash3 of tokens (`hash_tokens`), for the columns of hashed texts
 Indices = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 # Classes of characters.
-BREAK = 0  # ends a token, and becomes a zero byte
+BREAK = 0  # ends a token; a zero byte in folded text
 WORD = 1  # belongs to a word
 MARK = 2  # belongs to the character before it; composed with it where Unicode has such a character
 UNSPACED = 3  # belongs to a script without spaces: tokens are its overlapping pairs, or a single character
@@ -23,10 +23,11 @@ SKIP = 4  # is ignored (soft hyphens, zero-width joiners, marks of direction)
 PAD = 72  # zero bytes after a text, because kernels read up to 64 + 8 bytes beyond its end
 GROWTH = 4  # a folded text has fewer bytes than the text times this (tests/text/test_alphabet.py)
 LONG = 255  # the highest byte of the key of a token of eight bytes or more: see `Tokens`
-# The multiplier of hashes. It is random in each process, so that nobody can choose tokens that collide.
+# The multiplier of hashes, such as the keys of long tokens. It is random in each process, so that nobody can
+# choose tokens that collide; so these keys differ from process to process.
 SEED = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
-# Many keys are numbered by several threads, each a share of the keys: key * SHARE_MULTIPLIER decides which
-# (`share_of`). It is odd and differs from SEED, so that the keys of a share do not collide more often.
+# If there are many keys, several threads number them, each a share: key * SHARE_MULTIPLIER decides which
+# (`share_of`). It is odd and differs from SEED, so that keys of one share collide no more often than others.
 SHARE_MULTIPLIER = 0xD1B54A32D192ED03
 SPACE = 0x20
 REPLACEMENT = 0xFFFD  # Unicode's replacement character, for bytes that are not UTF-8
@@ -52,7 +53,7 @@ class Tokens(NamedTuple):
     """Tokens (words, or n-grams of characters): concatenated UTF-8 texts, followed by `PAD` zero bytes.
 
     The key of a token of up to 7 bytes has its bytes, the first lowest, and its length in the highest byte.
-    The key of a longer token is a hash, whose highest byte is LONG.
+    The key of a longer token is a hash of 64 bits (not that of `Hashes`), whose highest byte is LONG.
     """
 
     text: Bytes

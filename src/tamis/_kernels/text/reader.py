@@ -30,7 +30,7 @@ class Reader:
         return entry
 
     def fold_words(self, document: bytes) -> bytes:
-        """Fold one document as `reference.fold_words` does."""
+        """Fold one document, with a zero byte for each break and between pairs of UNSPACED characters."""
         if document.isascii():
             return document.translate(self._ascii_table)
         out: list[str] = []  # characters, and "\0" for a break
@@ -59,7 +59,10 @@ class Reader:
         return "".join(out).encode()
 
     def fold_characters(self, document: bytes, within_words: bool) -> bytes:
-        """Fold one document as `reference.fold_characters` does."""
+        """Fold one document, and keep breaks; a run of white space becomes one space.
+
+        If `within_words`, the result begins and ends with a space.
+        """
         out = [" "] if within_words else []
         for character in document.decode("utf-8", "surrogateescape"):
             if 0xDC80 <= ord(character) <= 0xDCFF:  # "surrogateescape" decoded a byte that is not UTF-8

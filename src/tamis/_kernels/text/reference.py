@@ -39,7 +39,8 @@ _SEED = int(SEED)
 def fold_words(buffer: Bytes, offsets: Int64s, alphabet: Alphabet) -> tuple[Bytes, Int64s]:
     """Fold documents, with a zero byte for each break and between pairs of UNSPACED characters.
 
-    Return the bytes and their offsets.
+    UNSPACED characters are of scripts without spaces: their tokens are all pairs of adjacent ones. Return
+    the bytes and their offsets.
     """
     reader = Reader(alphabet)
     return _join_documents([reader.fold_words(document) for document in _split_documents(buffer, offsets)])
@@ -296,9 +297,10 @@ def sum_groups(rows: Rows, group: Int64s, groups: int, n_numbers: int) -> Rows:
 
 
 def arrange(rows: Rows, columns: Indices, signs: Floats, new_columns: Indices, values: Floats) -> Rows:
-    """Move the columns of sparse rows as `arrange` of the entry does; write to `new_columns` and `values`.
+    """Move column i of sparse rows to columns[i], times signs[i], or drop it if that is negative.
 
-    Values that come to one column are added in their order.
+    Each row is sorted by column; values that come to one column are added in their order. The result is
+    written to `new_columns` and `values`.
     """
     row = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
     places, numbers = columns[rows.indices], rows.counts * signs[rows.indices]

@@ -55,6 +55,7 @@ class DuckDBTable(SQLTable):
         return rows
 
     def open_rows(self, request: Request) -> BatchShards[Batch]:
+        # The engine may be "sql", which `open_relation` refuses.
         return open_relation(self.relation, replace(request, engine=None))
 
 

@@ -77,7 +77,7 @@ class Slices:
         """The exponent of each chunk."""
         return [self.high - sum(self.widths[: c + 1]) for c in range(len(self.widths))]
 
-    def cut(self, step: int) -> dict[str, str]:
+    def select_chunks(self, step: int) -> dict[str, str]:
         """Return what to select in order to cut off chunk number `step`: SQL expressions by their names.
 
         Chunk c is named a{column}_{c}; t{column}_{c} is the part of the value that is still to be cut. Each
@@ -95,7 +95,7 @@ class Slices:
                 selected[f"t{j}_{step + 1}"] = f"({left} - TRUNC({left})) * {factor}"
         return selected
 
-    def slice(self) -> dict[str, str]:
+    def select_slices(self) -> dict[str, str]:
         """Return what to select for sums: SQL expressions of the chunks and of their slices by their names.
 
         The two slices of a{column}_{c} are h{column}_{c}, its high bits, and l{column}_{c}, its low bits.

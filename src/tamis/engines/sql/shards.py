@@ -25,12 +25,12 @@ Y = TypeVar("Y")
 
 @dataclass(frozen=True, eq=False)
 class SQLShards:
-    """A table in a database, which sums the rows if it can; otherwise they are read in batches."""
+    """A table in a database that sums the rows if it can; otherwise, the rows are read in batches."""
 
     table: SQLTable
     request: Request
 
-    # ── sums ──
+    # ── sums by the database, as `DatabaseShards` describes them ──
 
     def read_schema(self) -> Schema:
         kinds = tuple(column.kind for column in self._make_sums().columns if column.kind is not None)
@@ -39,7 +39,7 @@ class SQLShards:
     def sum_by_class(
         self, schema: Schema, blocks: Mapping[str, Block[Any, Any]], missing_label: object, /
     ) -> tuple[Schema, Joint]:
-        self._refuse_weights()
+        self._refuse_roles_but_y()
         if self._label is None:
             raise ValueError("requires y to be passed, but the target y is None: name the column of labels")
         for name, block in blocks.items():
@@ -48,12 +48,12 @@ class SQLShards:
             return TableObserver(self._make_sums(), schema, blocks, missing_label).observe()
 
     def sum_products(self) -> tuple[Schema, int, Moments]:
-        self._refuse_weights()
-        rows, moments = self._sum_products(self._columns)
-        return self.read_schema(), rows, moments
+        self._refuse_roles_but_y()
+        n_rows, moments = self._sum_products(self._columns)
+        return self.read_schema(), n_rows, moments
 
     def sum_normal_equations(self) -> tuple[Schema, Gram]:
-        self._refuse_weights()
+        self._refuse_roles_but_y()
         if self._label is None:
             raise ValueError("requires y to be passed, but the target y is None: name the column of numbers")
         _, moments = self._sum_products((*self._columns, self._label))
@@ -72,19 +72,20 @@ class SQLShards:
         """Return the number of rows, and the moments of these columns in the form "full"."""
         sums, indices = TableSums(self.table, columns), range(len(columns))
         with self.table.keep_snapshot():
-            profiles = sums.profile_columns(indices)
+            profiles = sums.profile_columns(indices)  # the number and the range of each column's values
             powers = sums.sum_powers(profiles, squares=False)
-            refuse_missing(columns, profiles, powers.row_counts[0])
+            # The queries have no column of labels, so all rows have one label, of index 0.
+            n_rows = powers.row_counts[0]
+            refuse_missing(columns, profiles, n_rows)
             products = sums.sum_products(indices)
-        # The queries have no column of labels, so all rows have one label, of index 0.
-        return powers.row_counts[0], Moments.from_centred_products(
-            Exact.from_integers(np.array(powers.row_counts[0])),
-            powers.first.reindex(lambda words: words[:, 0]),
-            products.centre[0],
-            products.products[0],
+        return n_rows, Moments.from_centred_products(
+            weight=Exact.from_integers(np.array(n_rows)),
+            first=powers.first.reindex(lambda words: words[:, 0]),  # axes: words, labels, columns
+            centre=products.centre[0],
+            products=products.products[0],
         )
 
-    def _refuse_weights(self) -> None:
+    def _refuse_roles_but_y(self) -> None:
         for role in self.request.roles:
             if role != "y":
                 raise UnsupportedSumsError(f"{role} is not summed by a database")
@@ -110,6 +111,7 @@ class SQLShards:
     @cached_property
     def _label(self) -> Column | None:
         name = self.request.named_roles.get("y")
+        # `_names` is never empty; to read it raises an error if the table has no column of this name.
         return None if name is None or not self._names else self._by_name[name]
 
     # ── rows, which are read in batches and observed in this process ──

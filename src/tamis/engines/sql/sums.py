@@ -153,7 +153,7 @@ class TableSums:
         for j, profile in profiles.items():
             if j in flags:  # the values are 0 and 1
                 profile = ColumnProfile(profile.count, 0.0, 1.0, 1.0, has_fractions=False)
-            cut = Slices.of(j, profile, self.columns[j].bits)
+            cut = Slices.of(j, profile, self.columns[j].bits)  # the bits of a float's significand
             if cut is None:
                 raise UnsupportedSumsError(
                     f"column {self.columns[j].name!r} holds numbers from {profile.smallest_magnitude:.3g} to "
@@ -167,10 +167,11 @@ class TableSums:
         """Sum the columns that are cut in these ways, by one query: see `sum_powers`."""
         select = self._select([cut.column for cut in cuts], thresholds)
         counted = {f"v{cut.column}": f"v{cut.column}" for cut in cuts}
+        # Each nested query cuts another chunk off each value; `widths` are the numbers of bits of chunks.
         for step in range(max(len(cut.widths) for cut in cuts)):
-            select = self._nest(select, counted | _merge(cut.cut(step) for cut in cuts))
-        if squares:
-            select = self._nest(select, counted | _merge(cut.slice() for cut in cuts))
+            select = self._nest(select, counted | _merge(cut.select_chunks(step) for cut in cuts))
+        if squares:  # chunks are cut into slices, whose products an integer can hold
+            select = self._nest(select, counted | _merge(cut.select_slices() for cut in cuts))
         terms = [(cut.first_terms, cut.second_terms if squares else []) for cut in cuts]
         selected = ["g", "COUNT(*)", *(f"COUNT(v{cut.column})" for cut in cuts)]
         selected += [f"SUM({sum_})" for first, second in terms for sum_, _ in (*first, *second)]

@@ -1,4 +1,4 @@
-"""Moments without one fold → components → the density and the reconstruction error of this fold's rows."""
+"""Moments of all folds but one → components → densities and reconstruction errors of that fold's rows."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ _MAX_FOLDS = 64  # up to this number of folds, the moments of all of them are in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutRows:
-    """Scores of rows (n,), each under a model that was fitted without the fold of this row."""
+    """Scores of n rows, each under a model that was fitted without the fold of this row; arrays are (n,)."""
 
     log_densities: Array  # log p(x) of probabilistic PCA
     errors: Array  # ‖x − reconstruction‖²
     spread: Array  # ‖x − mean‖²: the error of a model without components
     counts: Indices  # the number of components of the model
-    fold: Indices  # the fold of the row, which the model did not learn
-    weights: Array | None = None  # of the rows, by which means are weighted
+    fold: Indices  # the number of the row's fold, which the model did not learn
+    weights: Array | None = None  # the row's weight in the means; None: all are equal
 
     @property
     def mean_log_density(self) -> float:
@@ -43,9 +43,9 @@ class HeldOutRows:
 def cross_validate(
     model: PrincipalComponents, data: object, fold: Indices, weights: Array | None = None
 ) -> HeldOutRows:
-    """Score each fold of rows (n, d) by the model of all other folds, whose moments are all minus the fold's.
+    """Score the rows (n, d) of each fold by a model of all other folds; `fold` (n,) has the fold of each row.
 
-    Densities are NaN where a model has a direction without variance.
+    Densities are NaN where the Gaussian of a model has no variance in some direction.
     """
     table = Table.of(data)
     folds = np.unique(fold).tolist()
@@ -56,23 +56,26 @@ def cross_validate(
         raise ValueError(
             f"got {len(folds)} folds with n_components='held-out', expected at most {_MAX_FOLDS}"
         )
-    parts = observe_table(table, model.exact, weights, fold if has_few_folds else None, cells=_CELLS)
+    # By fold, or of all rows together.
+    moments = observe_table(table, model.exact, weights, fold if has_few_folds else None, cells=_CELLS)
     densities, errors, spread = np.empty(table.rows), np.empty(table.rows), np.empty(table.rows)
     counts = np.empty(table.rows, dtype=np.int64)
     for number in folds:
         fold_rows = np.flatnonzero(fold == number)
         # The sum of the other folds' moments equals all moments minus this fold's, bit for bit.
-        if parts.keys is not None:
-            components = model.infer_parts([parts.at(key) for key in parts.keys if key != number])
+        if moments.keys is not None:
+            components = model.infer_parts([moments.at(key) for key in moments.keys if key != number])
         else:
             components = model.infer(
-                parts - observe_table(table, model.exact, weights, rows=fold_rows, cells=_CELLS)
+                moments - observe_table(table, model.exact, weights, rows=fold_rows, cells=_CELLS)
             )
         for rows, x in table.dense_runs(_CELLS, fold_rows):
             squared_codes, errors[rows] = components.compute_squares(x)
             densities[rows] = np.nan
             if not components.is_degenerate:
                 densities[rows] = components.log_densities_from_squares(squared_codes, errors[rows])
-            spread[rows] = squared_codes.sum(axis=1) + errors[rows]
+            spread[rows] = squared_codes.sum(axis=1) + errors[rows]  # by Pythagoras' theorem
         counts[fold_rows] = components.count
-    return HeldOutRows(densities, errors, spread, counts, fold, weights)
+    return HeldOutRows(
+        log_densities=densities, errors=errors, spread=spread, counts=counts, fold=fold, weights=weights
+    )

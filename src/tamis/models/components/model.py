@@ -296,7 +296,7 @@ def refuse_lost_precision(after: Moments, table: Table) -> None:
     if after.rounded is None or not float(after.weight.value.sum()) > 0:
         return
     pooled = after if after.keys is None else after.pooled()
-    rest, rounded = pooled.spread, np.asarray(pooled.rounded)
+    rest, rounded = pooled.spread, np.asarray(pooled.rounded)  # the spread is Σ(x − mean)² of each column
     is_lost = (rest < _MIN_REMAINDER * rounded) & (rounded > _MAX_ROUNDED * rest.max())
     if is_lost.any():
         raise ValueError(

@@ -1,10 +1,11 @@
 """Alternating least squares: items' factors given the users' factors, then users' given the items'.
 
-A rating is level + offset of the user + offset of the item + offsets of its time + the product of their
-factors. If the rows of one side are fixed, each row of the other side is found by a small ridge regression,
-in which the row's offset is the coefficient of a column of ones. The ridge of a row's factors is proportional
-to the weight of the row's ratings plus five (Zhou et al. 2008). The ridge λ of an offset is the same for all
-rows; it has the effect of λ further ratings in each row, whose residuals without the offset are zero.
+A rating is level + offset of the user + offset of the item + offsets of its time + the inner product of the
+user's and the item's factors. If the rows of one side are fixed, each row of the other side is found by a
+small ridge regression, in which the row's offset is the coefficient of a column of ones. The ridge of a row's
+factors is proportional to w + 5, where w is the total weight of the row's ratings (without the 5 in Zhou et
+al. 2008). The ridge λ of an offset is the same for all rows; it has the effect of λ further ratings in each
+row that are predicted exactly without the offset.
 """
 
 from abc import ABC, abstractmethod
@@ -22,18 +23,18 @@ from tamis.linalg import orthonormalize
 from tamis.models.factors.ratings import GroupedRatings, Indices, Ratings
 from tamis.protocols import Iterative, iterate
 
-_SUBSPACE_ITERATIONS = 2  # by which the singular vectors of the start are approximated
+_SUBSPACE_ITERATIONS = 2  # by which `start` approximates singular vectors
 # Added to the weight of each row, so that rows of few ratings shrink more (experiments/0008).
 _PSEUDO_WEIGHT = 5.0
 _MIN_OFFSET_RIDGE = 1e-12  # with a ridge of 0, the offset of a row without ratings would be 0/0
-_NO_BINS: Array = np.zeros(0)  # the offsets of times of a model without bins of time
+_NO_BINS: Array = np.zeros(0)  # the offsets of bins of time, in a model without such bins
 
 P = TypeVar("P")  # a posterior: a `Sweep`, or a `Draw` of Gibbs sampling
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factors:
-    """The rows of users and items; the last column of each is its offset."""
+    """Level, rows of users and items (the last column of each is the offset), and offsets of times."""
 
     level: float
     users: Array  # (users, k + 1)
@@ -43,7 +44,7 @@ class Factors:
 
     @property
     def rank(self) -> int:
-        """The number k of factors per row."""
+        """The number k of factors in a row, without the offset."""
         return int(self.users.shape[1]) - 1
 
 
@@ -70,8 +71,9 @@ class Sweep:
     """The factors after one step of alternating least squares, and how well they fit."""
 
     factors: Factors
-    rmse: float = inf  # of the ratings, or of the held-out ratings; infinite before the first sweep
-    objective: float = inf  # the penalised squared error, which no sweep raises; or the held-out rmse
+    rmse: float = inf  # of the held-out ratings, or of all if none are held out; infinite before any sweep
+    # With held-out ratings `rmse`, else the penalised squared error, which no sweep raises.
+    objective: float = inf
 
 
 class LevelAndTimeOffsets(Protocol):
@@ -91,7 +93,7 @@ class LevelAndTimeOffsets(Protocol):
 
 
 def predict_pairs(users: Array, items: Array, user: Indices, item: Indices) -> Array:
-    """Both offsets plus the product of the factors of each pair (n,); an index of −1 adds nothing."""
+    """Both offsets plus the inner product of the factors of each pair (n,); an index of −1 adds nothing."""
     user_factors, item_factors = np.ascontiguousarray(users[:, :-1]), np.ascontiguousarray(items[:, :-1])
     products = kernels.dot_pairs(user_factors, item_factors, user, item)
     return products + _select_offsets(users, user) + _select_offsets(items, item)
@@ -110,7 +112,7 @@ def select_time_offsets(offsets: LevelAndTimeOffsets, item: Indices, time_bin: I
 
 
 def compute_targets(ratings: Ratings, side: GroupedRatings, offsets: LevelAndTimeOffsets) -> Array:
-    """The ratings of a side minus level and offsets of times (n,): the part that users and items explain."""
+    """The ratings in the order of `side`, minus level and offsets of times (n,): the targets of rows."""
     targets = side.values - offsets.level
     if ratings.time_bin is not None:
         targets -= select_time_offsets(
@@ -120,14 +122,14 @@ def compute_targets(ratings: Ratings, side: GroupedRatings, offsets: LevelAndTim
 
 
 def make_features(other: Array) -> Array:
-    """The features of one side's regressions (rows, k + 1): the factors of the other side, and a one."""
+    """The features of one side's regressions: the other side's rows, with ones for offsets (rows, k + 1)."""
     features = other.copy()
     features[:, -1] = 1.0
     return features
 
 
 def sum_squared_residuals(ratings: Ratings, factors: Factors, targets: Array | None = None) -> float:
-    """Σ w (rating − expected rating)²; `targets` are those of `ratings.by_user`, if known already."""
+    """Σ w (rating − expected rating)²; `targets`, if known already, are the targets of the users' side."""
     side = ratings.by_user
     targets = compute_targets(ratings, side, factors) if targets is None else targets
     squares = kernels.row_squares(
@@ -148,15 +150,15 @@ class SweepModel(ABC):
 
     @abstractmethod
     def start(self, ratings: Ratings, rng: np.random.Generator) -> Factors:
-        """Return factors from which sweeps start; only the items' rows matter, as users are solved first."""
+        """Return factors from which sweeps start. The users' rows do not matter: they are solved first."""
 
     def observe(self, data: Ratings, given: Sweep | None = None) -> RatingsGiven[Sweep]:
-        """The ratings, given factors; nothing is summed yet."""
-        return RatingsGiven(data, refuse_no_factors(given))
+        """The ratings, together with the factors; nothing is summed yet."""
+        return RatingsGiven(data, require_factors(given))
 
     @abstractmethod
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
-        """Make one sweep, with the users last; return the factors, and how well they fit."""
+        """Make one sweep, which solves the users last; return the factors, and how well they fit."""
 
     def objective(self, statistic: RatingsGiven[Sweep]) -> float:
         """The objective of the sweep that was given to `observe`."""
@@ -176,8 +178,8 @@ class SweepModel(ABC):
     def _solve_rows(self, ratings: Ratings, side: GroupedRatings, other: Array, factors: Factors) -> Array:
         """The rows of one side (rows, k + 1), given those of the other.
 
-        `side` holds the ratings of the rows to solve. `other` are the rows of the other side, of which
-        `factors` has the level and the offsets of times.
+        `side` holds the ratings of the rows to solve, and `other` the rows of the other side. Of `factors`,
+        only the level and the offsets of times are used.
         """
 
 
@@ -190,8 +192,8 @@ class Alternating(SweepModel):
     """
 
     rank: int
-    # The ridge of a row's factors per unit of the row's weight plus five; in the unit of the ratings, because
-    # the factors of users and of items are each in the unit's root.
+    # The ridge of a row's factors, divided by the weight of the row's ratings plus five. Its unit is that of
+    # the ratings, because the unit of a factor is the root of the ratings' unit.
     ridge: float = 0.1
     offset_ridge: float = 5.0  # the ridge of each offset; infinity: there are no level and no offsets
     held_out: Ratings | None = None  # ratings by whose error sweeps are evaluated
@@ -206,32 +208,39 @@ class Alternating(SweepModel):
         level = (
             float(np.average(ratings.values, weights=ratings.weights_or_none)) if self.has_offsets else 0.0
         )
+        # The squared norm of an item's factors is on average about the standard deviation of the ratings.
         scale = np.sqrt(ratings.standard_deviation * ratings.n_items / self.rank)
         items[:, :-1] = scale * self._find_singular_vectors(ratings, level, rng)
         users = np.zeros((ratings.n_users, self.rank + 1))
         bins = ratings.n_time_bins
-        return Factors(level, users, items, np.zeros(bins), np.zeros((ratings.n_items, bins)))
+        return Factors(
+            level,
+            users,
+            items,
+            time_offsets=np.zeros(bins),
+            item_time_offsets=np.zeros((ratings.n_items, bins)),
+        )
 
     def _find_singular_vectors(self, ratings: Ratings, level: float, rng: np.random.Generator) -> Array:
-        """The leading right singular vectors (items, k) of the residuals (users, items), approximately.
+        """The leading right singular vectors (items, k) of a matrix (users, items), by subspace iteration.
 
-        They are found by subspace iteration.
+        The matrix has weight times rating without level and offsets, and 0 where there is no rating.
         """
         side, user = ratings.by_user, ratings.user_index[ratings.by_user.rating_index]
         residuals = side.values - level
         if self.has_offsets:
-            for index, weights in (
-                (side.other_index, ratings.by_item.row_weights),
-                (user, side.row_weights),
+            for index, row_weights in (
+                (side.other_index, ratings.by_item.row_weights),  # first the items' offsets
+                (user, side.row_weights),  # then the users'
             ):
-                total = np.bincount(index, side.weights * residuals, minlength=len(weights))
-                residuals -= (total / (weights + self.positive_offset_ridge))[index]
+                total = np.bincount(index, side.weights * residuals, minlength=len(row_weights))
+                residuals -= (total / (row_weights + self.positive_offset_ridge))[index]
         shape = ratings.n_users, ratings.n_items
         table = import_scipy_sparse().csr_array(
             (side.weights * residuals, side.other_index, side.indptr), shape=shape
         )
         directions: Array = rng.normal(size=(ratings.n_items, self.rank)) / np.sqrt(ratings.n_items)
-        count = min(directions.shape)  # there are at most as many directions as items; the others stay random
+        count = min(directions.shape)  # no more orthogonal directions than items; further ones stay random
         with threads.one_blas_thread:
             for _ in range(_SUBSPACE_ITERATIONS):
                 directions[:, :count] = orthonormalize(table.T @ (table @ directions[:, :count]))
@@ -257,10 +266,10 @@ class Alternating(SweepModel):
         if self.held_out is None:
             return self.evaluate(ratings, factors)
         rmse = compute_rmse(self.held_out, factors)
-        return Sweep(factors, rmse, rmse)
+        return Sweep(factors, rmse=rmse, objective=rmse)
 
     def evaluate(self, ratings: Ratings, factors: Factors) -> Sweep:
-        """Compute the RMSE of the ratings, and the objective: the squared errors plus all ridge penalties."""
+        """Compute the RMSE of the ratings, and the objective: weighted squared errors plus all penalties."""
         squares = objective = sum_squared_residuals(ratings, factors)
         for side, rows in ((ratings.by_user, factors.users), (ratings.by_item, factors.items)):
             ridges = self.compute_ridges(side)
@@ -268,14 +277,14 @@ class Alternating(SweepModel):
         if ratings.n_time_bins:
             offsets = np.square(factors.time_offsets).sum() + np.square(factors.item_time_offsets).sum()
             objective += self.offset_ridge * float(offsets)
-        return Sweep(factors, sqrt(squares / ratings.total_weight), objective)
+        return Sweep(factors, rmse=sqrt(squares / ratings.total_weight), objective=objective)
 
     def make_features(self, other: Array) -> Array:
-        """The features of one side's regressions (rows, k + 1), or (rows, k) without offsets."""
+        """The features of one side's regressions (rows, k + 1), or without the ones (rows, k)."""
         return make_features(other) if self.has_offsets else np.ascontiguousarray(other[:, :-1])
 
     def compute_ridges(self, side: GroupedRatings) -> Array:
-        """The ridge of each row's factors and offset (rows, k + 1)."""
+        """The ridge of each row's factors and offset (rows, k + 1), or (rows, k) if there are no offsets."""
         ridges = np.empty((len(side.row_weights), self.rank + self.has_offsets))
         ridges[:, : self.rank] = self.ridge * (side.row_weights + _PSEUDO_WEIGHT)[:, None]
         ridges[:, self.rank :] = self.positive_offset_ridge
@@ -291,7 +300,7 @@ class Alternating(SweepModel):
             self.compute_ridges(side),
             other_offsets=np.ascontiguousarray(other[:, -1]),  # the kernel subtracts them from the targets
         )
-        if np.isnan(rows).any():
+        if np.isnan(rows).any():  # so the kernel marks a row whose equations are not positive definite
             raise ValueError(
                 f"got ridge={self.ridge:g}, expected a larger one: the ratings of a row do not determine its "
                 "factors; raise it"
@@ -299,23 +308,25 @@ class Alternating(SweepModel):
         return rows if self.has_offsets else np.column_stack([rows, np.zeros(len(rows))])
 
     def _fit_time_offsets(self, ratings: Ratings, factors: Factors) -> Factors:
-        """Solve offsets of times given all else: first those shared by all items, then those of each item."""
+        """Solve offsets of times given the other terms: first those shared by all items, then each item's."""
         assert ratings.time_bin is not None
         ridge = self.positive_offset_ridge
         predicted = predict_pairs(factors.users, factors.items, ratings.user_index, ratings.item_index)
         residuals = ratings.values - factors.level - predicted
         w, time_bin, bins = ratings.weights, ratings.time_bin, ratings.n_time_bins
         old_item_offsets = factors.item_time_offsets[ratings.item_index, time_bin]
-        weight = np.bincount(time_bin, w, minlength=bins)
-        offsets = np.bincount(time_bin, w * (residuals - old_item_offsets), minlength=bins) / (weight + ridge)
+        bin_weights = np.bincount(time_bin, w, minlength=bins)
+        total = np.bincount(time_bin, w * (residuals - old_item_offsets), minlength=bins)
+        offsets = total / (bin_weights + ridge)
+        # A cell is a pair of item and bin.
         cell, size = ratings.item_index * bins + time_bin, factors.item_time_offsets.size
-        weight = np.bincount(cell, w, minlength=size)
+        cell_weights = np.bincount(cell, w, minlength=size)
         total = np.bincount(cell, w * (residuals - offsets[time_bin]), minlength=size)
-        item_offsets = (total / (weight + ridge)).reshape(factors.item_time_offsets.shape)
+        item_offsets = (total / (cell_weights + ridge)).reshape(factors.item_time_offsets.shape)
         return replace(factors, time_offsets=offsets, item_time_offsets=item_offsets)
 
 
-def refuse_no_factors(given: P | None) -> P:
+def require_factors(given: P | None) -> P:
     """Return the posterior; raise if it is None."""
     if given is None:
         raise ValueError("got no factors, expected those of a start: ratings are observed given factors")
@@ -323,7 +334,7 @@ def refuse_no_factors(given: P | None) -> P:
 
 
 def run_sweeps(model: SweepModel, ratings: Ratings, start: Factors) -> Iterator[Sweep]:
-    """Make sweeps from the items of `start`, and yield the result of each, without end."""
+    """Make sweeps from the items of `start`, and yield the result of each sweep, without end."""
     first = Sweep(replace(start, users=model.solve_users(ratings, start)))
     all_in_one_shard = (ratings,)
     return (step.posterior for step in iterate(model, all_in_one_shard, first))

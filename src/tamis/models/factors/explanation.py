@@ -18,11 +18,12 @@ from tamis.models.factors.recommender import FoldedUser, Recommender, find_id
 class FactorExplanation:
     """The parts of a score, which is the sum of `contributions`, `level`, `item_offset` and `time_offset`.
 
-    Given the items, the user's factors and offset are the solution of a ridge regression, which is a sum of
-    one vector per rating of the user. The contribution of a rating is the inner product of its vector and the
-    item's factors, followed by a 1 for the offset. With implicit feedback there is no level, and no offset
-    but for an unknown user: then `item_offset` is the item's popularity, which is the score. Contributions
-    are ordered by absolute value, the largest first.
+    Given the items, the user's factors and offset solve a ridge regression. The solution is a sum of one
+    vector per rating of the user. The contribution of a rating is the inner product of its vector and the
+    features of the item: the item's factors, followed by a 1, by which the user's offset is multiplied. With
+    implicit feedback, level and offsets are 0, except for a user without ratings: then `item_offset` is the
+    item's popularity, which is the whole score. Contributions are ordered by absolute value, the largest
+    first.
     """
 
     user: Any
@@ -43,8 +44,8 @@ class FactorExplanation:
     @property
     def top(self) -> list[tuple[Any, float, float]]:
         """(item, rating, contribution) of the ratings that contribute most, by absolute value."""
-        rows = range(min(self.shown, len(self.items)))
-        return [(self.items[i], float(self.ratings[i]), float(self.contributions[i])) for i in rows]
+        indices = range(min(self.shown, len(self.items)))
+        return [(self.items[i], float(self.ratings[i]), float(self.contributions[i])) for i in indices]
 
     def __str__(self) -> str:
         lines = [f"{self.score:+.3f}  {self.item!r} for {self.user!r}", f"{self.level:+.3f}  level"]
@@ -63,8 +64,8 @@ def explain(
 ) -> FactorExplanation:
     """Explain the score of an item for a user as a sum over the user's ratings.
 
-    `user` is an id, or a user whose row was solved without adding it to the model. If the factors are draws
-    (of Gibbs sampling), only the score by the first draw is explained.
+    `user` is an id or a `FoldedUser`. `time` (1,) is the time of the prediction; None means that of the
+    newest rating. If the factors are draws of Gibbs sampling, the score by the first draw is explained.
     """
     factors, index = recommender.posterior.select_draw(), find_id(recommender.items, item)
     item = recommender.items[index] if index >= 0 else item
@@ -73,7 +74,7 @@ def explain(
     item_offset = float(factors.items[index, -1]) if index >= 0 else 0.0
     user_id = user
     if not isinstance(user, FoldedUser) and (row := find_id(recommender.users, user)) >= 0:
-        user_id = recommender.users[row]  # as it was learned, such as 1 for 1.0
+        user_id = recommender.users[row]  # the id as it was learned, such as 1 if `user` is 1.0
     entries = _find_ratings(recommender, user)
     names: tuple[Any, ...] = ()
     values = contributions = np.zeros(0)
@@ -86,12 +87,20 @@ def explain(
     elif recommender.is_implicit and index >= 0:
         item_offset = float(recommender.popularity[index])
     return FactorExplanation(
-        user_id, item, factors.level, item_offset, time_offset, names, values, contributions, shown
+        user_id,
+        item,
+        level=factors.level,
+        item_offset=item_offset,
+        time_offset=time_offset,
+        items=names,
+        ratings=values,
+        contributions=contributions,
+        shown=shown,
     )
 
 
 def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
-    """A user's ratings, with the user's index replaced by 0; None if there are none."""
+    """A user's ratings, with the index 0 for the user; None if the user has no ratings."""
     if isinstance(user, FoldedUser):
         items = recommender.items.find([user.items[int(i)] for i in user.entries.item_index])
         entries = replace(user.entries, item_index=items)
@@ -104,30 +113,31 @@ def _find_ratings(recommender: Recommender, user: Any) -> Entries | None:
     return entries if len(entries) else None
 
 
-def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, item: int) -> Array:
-    """The contributions (m,) of a user's ratings to the score of the item of this index, −1 if it is unknown.
+def _compute_contributions(solver: Solver, ratings: Ratings, factors: Factors, item_index: int) -> Array:
+    """The contributions (m,) of a user's ratings to the score of an item; its index is −1 if it is unknown.
 
-    The user's row is x = A⁻¹ Σ pull · v, where v are the features of a rated item. With the features f of the
-    scored item, a rating contributes pull · vᵀA⁻¹f to the score fᵀx. For ratings, A is the user's Gram matrix
-    plus the prior's precision, and pull is weight times target, the target being the rating without the
-    level and the offsets of the time and of the rated item. For actions (implicit feedback), A also has the
-    Gram matrix of all items, for pairs without an action; its weights are c − 1 where pull is c, the
-    confidence of the action.
+    The user's row is x = A⁻¹ Σ pull · v, a sum over the user's ratings, where v are the features of the rated
+    item. With the features f of the scored item, a rating contributes pull · vᵀA⁻¹f to the score fᵀx.
+
+    For ratings, A = Σ w v vᵀ plus the ridge, w is the weight of a rating, and its pull is w times its target:
+    the rating minus the level and the offsets of its time and item. For actions (implicit feedback), w is
+    c − 1 and the pull is c, the confidence of the action; to A the sum of v vᵀ over all items is added, so
+    that a pair with an action has the weight c in A, and every other pair the weight 1.
     """
     side = ratings.by_user
-    if isinstance(solver, Alternating):  # ratings
+    if isinstance(solver, Alternating):  # explicit ratings
         features = solver.make_features(factors.items)
         w = side.weights
         pulls = w * (compute_targets(ratings, side, factors) - factors.items[side.other_index, -1])
-        prior = np.diag(solver.compute_ridges(side)[0])
-        unknown = np.zeros(features.shape[1])
-        unknown[solver.rank :] = 1.0
+        added = np.diag(solver.compute_ridges(side)[0])
+        unknown_features = np.zeros(features.shape[1])
+        unknown_features[solver.rank :] = 1.0  # by which the user's offset is multiplied
     else:  # actions
         features = np.ascontiguousarray(factors.items[:, :-1])
         w, pulls = solver.compute_confidence(side), solver.compute_pulls(side)
-        prior = solver.ridge * np.eye(solver.rank) + features.T @ features
-        unknown = np.zeros(solver.rank)
+        added = solver.ridge * np.eye(solver.rank) + features.T @ features
+        unknown_features = np.zeros(solver.rank)
     v = features[side.other_index]
-    gram = (v * w[:, None]).T @ v + prior
-    f = features[item] if item >= 0 else unknown
-    return np.asarray(pulls * (v @ Cholesky.of(gram, "a user's Gram").solve(f)))
+    matrix = (v * w[:, None]).T @ v + added  # A
+    f = features[item_index] if item_index >= 0 else unknown_features
+    return np.asarray(pulls * (v @ Cholesky.of(matrix, "a user's Gram").solve(f)))

@@ -21,7 +21,7 @@ from tamis.models.factors.alternating import (
     RatingsGiven,
     compute_targets,
     make_features,
-    refuse_no_factors,
+    require_factors,
     sum_squared_residuals,
 )
 from tamis.models.factors.ratings import GroupedRatings, Ratings
@@ -70,7 +70,7 @@ class Gibbs:
 
     def observe(self, data: Ratings, given: Draw | None = None) -> RatingsGiven[Draw]:
         """The ratings, given a draw; nothing is summed yet."""
-        last_draw = refuse_no_factors(given)  # the draw itself, or an error if it is None
+        last_draw = require_factors(given)
         return RatingsGiven(data, last_draw)
 
     def infer(self, statistic: RatingsGiven[Draw]) -> Draw:

@@ -31,7 +31,13 @@ class Implicit(SweepModel):
         items = np.zeros((ratings.n_items, self.rank + 1))
         items[:, :-1] = rng.normal(scale=0.1 / np.sqrt(self.rank), size=(ratings.n_items, self.rank))
         users = np.zeros((ratings.n_users, self.rank + 1))
-        return Factors(0.0, users, items, np.zeros(0), np.zeros((ratings.n_items, 0)))
+        return Factors(
+            level=0.0,
+            users=users,
+            items=items,
+            time_offsets=np.zeros(0),
+            item_time_offsets=np.zeros((ratings.n_items, 0)),
+        )
 
     def infer(self, statistic: RatingsGiven[Sweep]) -> Sweep:
         """Make one sweep: items given users, then users given items."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tamis.arrays import Array, floats, one_line
 from tamis.stats import Keys, Labels, Sums, Tally
-from tamis.tables import Rows, Sparse, Table
+from tamis.tables import RowIndex, Sparse, Table
 
 # How a density follows from rows and prior: by the parameters of maximum likelihood (without a prior), by the
 # mode or the mean of their posterior, or with the parameters integrated out.
@@ -62,7 +62,7 @@ class Codes:
             (j, start + code) for j, (code, start) in enumerate(zip(codes, starts, strict=True)) if code >= 0
         ]
 
-    def take(self, rows: Rows) -> "Codes":
+    def take(self, rows: RowIndex) -> "Codes":
         return Codes(np.ascontiguousarray(self.codes[rows]), self.named, self.least)
 
     def __len__(self) -> int:
@@ -335,6 +335,6 @@ class ColumnDensity(Density[E]):
         return Contrast(terms, np.zeros(len(terms)))
 
 
-def take_rows(rows: Any, index: Rows) -> Any:
+def take_rows(rows: Any, index: RowIndex) -> Any:
     """Select some of a block's rows."""
     return rows.take(index) if isinstance(rows, Codes | Sparse) else np.ascontiguousarray(rows[index])

@@ -99,7 +99,7 @@ class CategoryColumns(Block[Codes, Tally]):
         class_sums = statistic.over(keys)
         terms = Keys(()) if statistic.terms is None else statistic.terms
         layout = _lay_out(_Identical(terms), self._width(statistic))
-        sizes = self.raise_to_minimum(layout.numbered_sizes if self.numbered else layout.sizes)
+        sizes = self.apply_min_values(layout.numbered_sizes if self.numbered else layout.sizes)
         pseudo = choose_pseudo_counts(self.estimate, self.alpha)
         counts = class_sums.total.value  # (K, terms)
         total = layout.sum_columns(class_sums.total) + pseudo * sizes  # (K, d)
@@ -129,7 +129,7 @@ class CategoryColumns(Block[Codes, Tally]):
         """The number of values that a column can have, if these values of it were learned."""
         return _count_numbers(values) if self.numbered else len(values)
 
-    def raise_to_minimum(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def apply_min_values(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of values of each column: `counts`, or `min_values` where that is larger."""
         if self.min_values is None:
             return counts

@@ -36,7 +36,7 @@ Families = FamilyChoice | Mapping[Any, FamilyChoice]  # one choice for all colum
 class BlockOptions:
     """Estimates and priors that several kinds of blocks share."""
 
-    estimate: Estimate = "mean"
+    estimate: Estimate = "mean"  # "mle", "map", "mean" or "predictive": see `block.Estimate`
     alpha: float = 1.0  # pseudo-observations of a rate, or of a member of a family without a faster block
     outcome_alpha: float = 1.0  # pseudo-observations of each flag, category or multinomial count
     strength: float = 1.0  # pseudo-observations in the prior of a Gaussian column

@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 
 from tamis.arrays import Array
 from tamis.families.conjugacy import ConjugateFamily
-from tamis.families.registry import label_of, name_of
+from tamis.families.registry import (
+    label_of,  # the name of a family with its fixed parameters, such as "gamma(shape=3)"
+    name_of,  # its name alone
+)
 from tamis.models.generative.block import Block, ColumnDensity, Density, Responsibilities, can_sum_squares
 from tamis.models.generative.counting import refuse_missing_prior
 from tamis.stats import Keys, Labels, Moments, Tally, refuse_excess_subtraction
@@ -53,7 +56,7 @@ class FamilyColumns(Block[Array, Tally]):
     prior: Tally | None = None  # pseudo-observations, the same for all columns, or of each column
 
     @property
-    def terms(self) -> int:
+    def n_sufficient(self) -> int:
         """The number of components of T(x)."""
         return int(self.family.natural.shape[-1])
 
@@ -71,6 +74,7 @@ class FamilyColumns(Block[Array, Tally]):
         return values
 
     def admits(self, values: Array) -> bool:
+        # T(x) may contain x².
         return can_sum_squares(values) and bool(self.family.supports(values).all())
 
     def observe(

@@ -113,7 +113,7 @@ class GaussianColumns(Block[Array, Moments]):
             )
             if np.isfinite(variance).all() and np.isfinite(location).all():
                 return Normal.of(keys, location, np.maximum(variance, _MIN_VARIANCE), prior, class_sums)
-        posterior = keep_constant_columns(prior(), prior().update(class_sums.drop_keys()), constant)
+        posterior = keep_prior_of_constant_columns(prior(), prior().update(class_sums.drop_keys()), constant)
         if self.estimate == "predictive":
             return Student(keys, posterior.predictive(), prior(), class_sums)
         location, variance = posterior.mode if self.estimate == "map" else posterior.mean
@@ -143,7 +143,7 @@ def replace_zero_variances(pooled_variance: Array) -> Array:
     return np.where(pooled_variance > _MIN_VARIANCE, pooled_variance, 1.0)
 
 
-def keep_constant_columns(
+def keep_prior_of_constant_columns(
     prior: NormalInverseGamma, posterior: NormalInverseGamma, constant: NDArray[np.bool_]
 ) -> NormalInverseGamma:
     """The posterior (K, d), replaced by the prior in constant columns.
@@ -210,7 +210,7 @@ class Normal(Gaussian):
         constant = -0.5 * (linear * centred + np.log(self.variance) + _LOG_2PI).sum(axis=1)
         # The expectation of Σ (x − origin)² / variance, the quadratic terms that the others nearly cancel.
         cancelling = (self._precision * (np.square(centred) + self.variance)).sum(axis=1)
-        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling)
+        return Natural("diagonal", constant, linear, -0.5 * self._precision, cancelling=cancelling)
 
     def contrasts(self, rows: Array, for_: int, against: int) -> Contrast:
         terms = [

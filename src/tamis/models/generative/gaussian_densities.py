@@ -243,9 +243,10 @@ def _natural_parameters(
     linear = (precision @ centred[..., None])[..., 0]
     square = (linear * centred).sum(axis=1)
     constant = -0.5 * (square + factor.log_determinant() + centred.shape[1] * _LOG_2PI)
+    # `cancelling` sums |precision_ij| s_i s_j, s being the root mean square of x − origin in a class.
     typical = np.sqrt(np.square(centred) + np.diagonal(covariance, axis1=-2, axis2=-1))[..., None]
     cancelling = np.swapaxes(typical, 1, 2) @ np.abs(precision) @ typical
-    return Natural(form, constant, linear, -0.5 * precision, cancelling[:, 0, 0])
+    return Natural(form, constant, linear, -0.5 * precision, cancelling=cancelling[:, 0, 0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

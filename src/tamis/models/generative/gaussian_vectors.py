@@ -81,7 +81,7 @@ class GaussianVectors(Block[Array, Moments]):
     prior: NormalInverseWishart | None = None
     strength: float = 1.0
     within_classes: bool = False
-    exact: bool = False  # of the full form: see `Moments.observe`
+    exact: bool = False  # whether products of two columns are summed without rounding
     missing: bool = False  # whether rows with missing values are accepted, because EM imputes them
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class GaussianVectors(Block[Array, Moments]):
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(rows.sum()):  # the usual case, in one pass over the rows
                 return rows
-        rows = self.values(table)
+        rows = self.values(table)  # as `table.numbers`, but an infinite value raises an error
         if self.has_matrices and not self.missing:
             self._refuse_missing(rows)
         return rows
@@ -377,8 +377,8 @@ class GaussianVectors(Block[Array, Moments]):
     def refuse_impossible(self, statistic: Moments) -> None:
         statistic.refuse_impossible()
         if statistic.rounded is not None:
-            known = 0.0 if self.estimate == "mle" else np.diagonal(self.make_prior(statistic).scale)
-            statistic.refuse_lost_precision(known, pooled=self.covariance == "tied")
+            prior_scatter = 0.0 if self.estimate == "mle" else np.diagonal(self.make_prior(statistic).scale)
+            statistic.refuse_lost_precision(prior_scatter, pooled=self.covariance == "tied")
 
 
 def _factorise(covariance: Array, what: str) -> Cholesky:

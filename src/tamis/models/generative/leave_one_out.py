@@ -28,7 +28,7 @@ from tamis.models.generative.counting import Rows, check_pseudo_counts, choose_p
 from tamis.models.generative.gaussian_columns import (
     GaussianColumns,
     Normal,
-    keep_constant_columns,
+    keep_prior_of_constant_columns,
     replace_zero_variances,
 )
 from tamis.models.generative.model import Generative
@@ -224,8 +224,9 @@ class _Column(NamedTuple):
     ) -> "_Column":
         """Select a column's terms, with these indices and values, from the counts of all terms (K, terms)."""
         counts = total.reindex(lambda words: words[..., term_indices])
+        # How many values the column can have without one of them, but at least the block's `min_values`.
         rest = [block.count_values(values[:v] + values[v + 1 :]) for v in range(len(values))]
-        sizes = [block.raise_to_minimum(np.array([count]))[0] for count in rest]
+        sizes = [block.apply_min_values(np.array([count]))[0] for count in rest]
         return cls(
             counts=Sum.of(counts),
             sums=Sum.of(counts.sum(axis=-1)),
@@ -618,7 +619,7 @@ class _GaussianScorer:
         # The pooled prior has no scale for constant columns (b, d).
         _, variance = self.pooled.estimate_mean_and_variance(self.centre)
         constant = ~((variance > _TINY) & (self.pooled.weight > 0))
-        return keep_constant_columns(prior, posterior, self._add_class_axis(constant))
+        return keep_prior_of_constant_columns(prior, posterior, self._add_class_axis(constant))
 
 
 def _sum_log_normal(centred: Array, present: Marks | None, mean: Array, variance: Array) -> Array:

@@ -18,7 +18,7 @@ from tamis.arrays import Array
 from tamis.models.generative.block import Block, Contrast, Density, Preparation, Responsibilities, take_rows
 from tamis.protocols import Classifier, Iterative, total
 from tamis.stats import Joint, Keys, Labels, Sums, Tally, refuse_excess_subtraction
-from tamis.tables import Rows, Table, runs
+from tamis.tables import RowIndex, Table, runs
 
 CLASSES = "classes"  # the name of the part of the statistic that counts classes
 
@@ -32,7 +32,7 @@ class Encoded:
     blocks: Mapping[str, Any]
     rows: int  # the number of rows
 
-    def take(self, rows: Rows) -> "Encoded":
+    def take(self, rows: RowIndex) -> "Encoded":
         """Select these rows, in this order."""
         count = len(np.arange(self.rows)[rows])
         return Encoded({name: take_rows(block, rows) for name, block in self.blocks.items()}, count)
@@ -49,7 +49,7 @@ class LabelledRows:
     labels: Labels  # -1 where the label is missing
     weights: Array | None = None  # (n,)
 
-    def take(self, rows: Rows) -> "LabelledRows":
+    def take(self, rows: RowIndex) -> "LabelledRows":
         """Select these rows, in this order."""
         index = np.arange(len(self.rows))[rows]
         weights = None if self.weights is None else self.weights[index]

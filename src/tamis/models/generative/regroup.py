@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from tamis.models.generative.block import Block
 from tamis.models.generative.category_columns import CategoryColumns
-from tamis.models.generative.family_columns import FamilyColumns
+from tamis.models.generative.family_columns import FamilyColumns  # families without a faster block
 from tamis.models.generative.gaussian_columns import GaussianColumns
 from tamis.models.generative.model import CLASSES, Generative
-from tamis.models.generative.rate_columns import RateColumns
+from tamis.models.generative.rate_columns import RateColumns  # Bernoulli and Poisson
 from tamis.stats import Exact, Joint, Keys, Moments, Sums, Tally
 from tamis.stats.products import triangle  # the pairs of columns whose products Moments store, in their order
 
@@ -52,7 +52,7 @@ def _make_empty_statistic(block: Block[Any, Any], width: int, class_counts: Tall
         total = Exact.zeros((len(class_counts.terms), 0))
         return Tally(weight=class_counts.total, total=total, keys=class_counts.terms, terms=Keys(()))
     if isinstance(block, FamilyColumns):
-        zeros = Exact.zeros((0, width)), Exact.zeros((0, width, block.terms))
+        zeros = Exact.zeros((0, width)), Exact.zeros((0, width, block.n_sufficient))
         return Tally(weight=zeros[0], total=zeros[1], keys=Keys(()))
     if not isinstance(block, GaussianColumns | RateColumns):
         raise ValueError(_describe_refusal(block.kind))

@@ -94,7 +94,7 @@ def sample_probabilities(
 
 def leave_one_out(fit: FittedLinear, response: ClassResponse, rows: LinearRows) -> Array:
     """Return log p(class) of each row (n, K) by the model of all other rows, after one Newton step."""
-    posterior, scores = fit.posterior, rows.design.scores(fit.outputs)
+    posterior, scores = fit.posterior, rows.design.scores(fit.parameters_by_output)
     weights = np.ones(len(scores)) if rows.weights is None else rows.weights
     if response.outputs == 1:
         variances = posterior.score_variances(rows.design)

@@ -94,6 +94,7 @@ class Design(ABC):
             return [work(self.blocks(cuts[lane], cuts[lane + 1])) for lane in range(first, last)]
 
         with threads.one_blas_thread:
+            # Lanes are divided among threads as if they were rows; with less work there would be one thread.
             chunks = threads.map_row_chunks(lanes, max(self.cells, threads.MIN_PARALLEL_WORK), run)
         return [result for chunk in chunks for result in chunk]
 

@@ -104,7 +104,7 @@ def _reweight(response: Response, mean: float, is_same: bool, rows: LinearRows) 
     scores = response.link_function(means)
     weights = response.information(scores) * (1.0 if rows.weights is None else rows.weights)
     targets = scores if rows.offsets is None else scores - rows.offsets
-    return LinearRows(rows.design, targets, weights, number=rows.number)
+    return LinearRows(rows.design, targets, weights, number=rows.number)  # the number of their shard
 
 
 def _fit_squares(rows: LinearRows, prior: GaussianPrior) -> Array:

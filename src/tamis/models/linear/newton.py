@@ -240,6 +240,7 @@ class LineSearch(ABC):
     def _is_sufficient_decrease(self, search: Search, trial: Point) -> bool:
         """Return whether the trial point is low enough to be accepted (Armijo's condition)."""
         value, direction = search.accepted.value, search.directions[0]
+        # `loss_scale` is |value|, but at least 1 (1e-16 for normal targets).
         rounding = _ROUNDING * self.response.loss_scale(value)
         limit = value + _ARMIJO * search.length * direction.slope
         if trial.value <= limit - rounding:

@@ -115,7 +115,7 @@ class BayesianLinear:
     noise_shape: float = 0.0
     noise_scale: float = 0.0
     intercept: bool = True
-    exact: bool = False
+    exact: bool = False  # whether products are summed without rounding
     names: tuple[object, ...] | None = None  # of the columns, for messages
 
     def observe(self, data: Paired, given: LinearPosterior | None = None, /) -> Gram:
@@ -172,7 +172,7 @@ class BayesianLinear:
             log_evidence=log_evidence,
         )
 
-    def refuse_impossible(self, d: int, q: int) -> None:
+    def refuse_invalid_parameters(self, d: int, q: int) -> None:
         """Raise if the model's parameters are invalid for d columns and q targets."""
         make_coefficient_prior(self.alpha, self.prior, d, q)
         self._make_noise_prior(np.inf, q)

@@ -61,7 +61,7 @@ class Range:
 class Survey:
     """Counts, sums and extremes of rows in shards. Surveys of two shards can be added."""
 
-    counts: dict[int, int]  # rows of each shard, by its number
+    row_counts: dict[int, int]  # of each shard, by its number
     weight: float
     with_weight: int  # the number of rows with a weight above 0
     lightest: float  # the smallest weight above 0
@@ -82,7 +82,7 @@ class Survey:
         means = rows.design.column_means(weights) - rows.design.centre if len(positive) else 0.0
         reach, extent = rows.design.find_reach_and_extent()
         return cls(
-            counts={rows.number: len(rows.design)},
+            row_counts={rows.number: len(rows.design)},
             weight=float(weights.sum()),
             with_weight=len(positive),
             lightest=float(positive.min(initial=np.inf)),
@@ -98,7 +98,7 @@ class Survey:
 
     def __add__(self, other: "Survey") -> "Survey":
         return Survey(
-            counts=self.counts | other.counts,
+            row_counts=self.row_counts | other.row_counts,
             weight=self.weight + other.weight,
             with_weight=self.with_weight + other.with_weight,
             lightest=min(self.lightest, other.lightest),
@@ -126,7 +126,7 @@ class Survey:
     @property
     def rows(self) -> int:
         """The number of all rows."""
-        return sum(self.counts.values())
+        return sum(self.row_counts.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,19 +174,19 @@ class ShardedRows(LinearRows):
         centre: Array,
         intercept: bool,
         classes: int = 0,
-        counts: dict[int, int] | None = None,
+        row_counts: dict[int, int] | None = None,
         size: int = 0,
     ) -> "ShardedRows":
         """Survey all shards in one pass; the centre was already subtracted from their rows.
 
-        If targets are indices of classes, `classes` is the number of classes. If `counts`, the number of rows
-        of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
+        If targets are indices of classes, `classes` is the number of classes. If `row_counts`, the number of
+        rows of each shard by the number of the shard, is known, the pass also brings a sample of rows to this
         process, by which Newton's method for a model of `size` parameters starts.
         """
-        indices = None if counts is None else choose_sample(sum(counts.values()), size)
+        indices = None if row_counts is None else choose_sample(sum(row_counts.values()), size)
         gather = None
-        if counts is not None and indices is not None:
-            gather = partial(_gather, indices, _find_starts(counts))
+        if row_counts is not None and indices is not None:
+            gather = partial(_gather, indices, _find_starts(row_counts))
         first_pass = shards.total(partial(_survey_shard, classes, gather))
         survey = first_pass.survey
         sample = None if indices is None else _Sample(indices, first_pass.gathered)
@@ -258,13 +258,13 @@ class ShardedRows(LinearRows):
         """Bring the rows at these ascending indices to this process."""
         if self.sample is not None and np.array_equal(self.sample.indices, rows):
             return self.sample.rows.join()
-        return self.row_shards.total(partial(_gather, rows, _find_starts(self.survey.counts))).join()
+        return self.row_shards.total(partial(_gather, rows, _find_starts(self.survey.row_counts))).join()
 
 
-def _find_starts(counts: dict[int, int]) -> dict[int, int]:
+def _find_starts(row_counts: dict[int, int]) -> dict[int, int]:
     """Return the index of each shard's first row among the rows of all shards, by the shard's number."""
-    numbers = sorted(counts)
-    starts = np.cumsum([0, *(counts[number] for number in numbers)])[:-1]
+    numbers = sorted(row_counts)
+    starts = np.cumsum([0, *(row_counts[number] for number in numbers)])[:-1]
     return dict(zip(numbers, starts.tolist(), strict=True))
 
 

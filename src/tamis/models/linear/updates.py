@@ -63,7 +63,7 @@ class FittedLinear:
     shift: float = np.nan
 
     @property
-    def outputs(self) -> Array:
+    def parameters_by_output(self) -> Array:
         """The parameters of each output (outputs, width), for columns minus the centre."""
         return self.expand(self.posterior.mean)
 
@@ -75,9 +75,9 @@ class FittedLinear:
     @property
     def coefficients(self) -> tuple[Array, Array]:
         """The coefficients (outputs, d), and the intercepts (outputs,) for columns that are not centred."""
-        outputs, d = self.outputs, len(self.centre)
-        intercepts = outputs[:, d] if self.intercept else np.zeros(len(outputs))
-        return outputs[:, :d], intercepts - outputs[:, :d] @ self.centre
+        by_output, d = self.parameters_by_output, len(self.centre)
+        intercepts = by_output[:, d] if self.intercept else np.zeros(len(by_output))
+        return by_output[:, :d], intercepts - by_output[:, :d] @ self.centre
 
     def covariance(self) -> tuple[Array, Array]:
         """Return the covariance of the coefficients, and the variances of the intercepts (outputs,).

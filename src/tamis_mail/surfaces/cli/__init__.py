@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from tamis_mail.surfaces.cli.plain_options import read_plain_options
-from tamis_mail.surfaces.cli.streams import copy_rest, discard, end_process
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, copy_rest, discard, end_process
 
 # True for a type checker. `typing` is not imported: if its import failed, a message could not be passed on.
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = f"tamis {words[0]}" if words and words[0] in COMMANDS else "tamis"
     if sys.stdout is None:  # the parent process has closed it
         os.write(2, f"{name}: there is no standard output: redirect it, to /dev/null if you like\n".encode())
-        return 3
+        return ERROR_STATUS
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(f"{name}: {describe_error(error)}\n")
         discard(sys.stdout)
-        return 3
+        return ERROR_STATUS
     if argv is None and words[:1] in _ENDING_AT_ONCE:
         end_process(status)
     return status
@@ -125,6 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     is_started = False
     try:
+        # `read_plain_options` is faster than the parser, and returns None for options that are rare.
         options = read_plain_options(words) or command_line(*words[:1]).parse_args(words)
         if options.version:
             sys.stdout.write(f"{import_module(f'{__name__}.version').describe()}\n")
@@ -136,8 +137,8 @@ def _run(words: list[str]) -> int:
         return run()
     except (Exception, SystemExit) as error:
         # A command that runs copies its message itself. The parser exits with 0 after it has printed help.
-        is_unread = bool(error.code) if isinstance(error, SystemExit) else not is_started
-        if is_unread and _is_filter(words):
+        is_stdin_unread = bool(error.code) if isinstance(error, SystemExit) else not is_started
+        if is_stdin_unread and _is_filter(words):
             copy_rest(sys.stdout)
         raise
 

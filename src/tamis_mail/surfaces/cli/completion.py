@@ -107,7 +107,8 @@ def _write_zsh(all_commands: Sequence[Command]) -> str:
     A specification has the forms of `_format_zsh_option` or, for positional arguments, `:message:action`;
     a `*` before it stands for all arguments that follow. The action `->command` sets $state to "command", for
     the code after `_arguments`, which returns 0 if it has completed the word itself. `*::` lets the function
-    of the subcommand, $line[1], see only the words from there on. `_describe` offers names with descriptions.
+    of the subcommand, $line[1], see only the words from there on. With -C, actions of the form `->` also
+    change $curcontext, by which zsh finds the user's settings. `_describe` offers names with descriptions.
     The first line registers the script if it is a file in $fpath, which zsh runs as the function `_tamis`;
     if it was run in another way, `compdef` in the last line does so.
     """

@@ -19,7 +19,7 @@ from tamis_mail.store import has_store
 from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad, replace_hidden
 from tamis_mail.surfaces.cli.parser import Parser, add_store_option
 from tamis_mail.surfaces.cli.sources import describe_oversize, open_sources, path_bytes
-from tamis_mail.surfaces.cli.streams import text_width
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, text_width
 from tamis_mail.verdict import Verdict
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
 
@@ -84,7 +84,7 @@ def run(out: TextIO, options: Namespace) -> int:
             out.writelines(
                 line.rstrip() + "\n" for line in page.lines(name, _note_if_learned(sieve, canonical_bytes))
             )
-    return 3 if source.unread else 0  # some mail could not be read; it was reported
+    return ERROR_STATUS if source.unread else 0  # some mail could not be read; it was reported
 
 
 def _note_if_learned(sieve: Sieve, canonical_bytes: bytes) -> str:
@@ -119,7 +119,7 @@ def _as_json(verdict: Verdict, message: RawMessage, *, everything: bool) -> str:
     )
     fields = {
         "name": message.name,
-        **path_bytes(message),
+        **path_bytes(message),  # the path in base64, if `name` is ambiguous
         **({"cut": True} if exceeds_limit(message.raw) else {}),
         **({"listed": verdict.listed} if verdict.listed else {}),
         **({"remark": verdict.remark} if verdict.remark else {}),

@@ -10,7 +10,7 @@ from tamis_mail.sieve import Sieve
 from tamis_mail.surfaces.cli.learn_options import add_common_options
 from tamis_mail.surfaces.cli.parser import Parser
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, name_of, open_sources, run_tasks
-from tamis_mail.surfaces.cli.streams import warn_of_log
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, warn_of_log
 
 
 def configure(parser: Parser) -> None:
@@ -32,7 +32,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(out: TextIO, options: Namespace) -> int:
-    sources = open_sources(options.paths, mbox=options.mbox)
+    sources = open_sources(options.paths, allow_mbox=options.mbox)
     with Sieve.open(options.store, create=False, log=not options.no_log) as sieve:
         # The words are the actions that are counted for the summary.
         tasks = [
@@ -41,7 +41,7 @@ def run(out: TextIO, options: Namespace) -> int:
         ]
         _, status = run_tasks(out, "forget", options, tasks, so_far="done so far")
     warn_of_log("forget", sieve.log_fault)  # why the log could not be written, if it could not
-    return 3 if sieve.log_fault else status  # the log may still name the messages
+    return ERROR_STATUS if sieve.log_fault else status  # the log may still name the messages
 
 
 def _forget_source(sieve: Sieve, source: Source, reader: SourceReader) -> Counter[str]:

@@ -46,7 +46,7 @@ def configure(parser: Parser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     labelled_paths: Sequence[LabelledPaths] = options.labelled_paths or []
     _refuse_unclear_labels(options, labelled_paths)
-    sent = open_sources(options.sent, mbox=options.mbox) if options.sent else []
+    sent = open_sources(options.sent, allow_mbox=options.mbox) if options.sent else []
     labelled_sources: Sequence[LabelledSource]
     if options.paths:
         folder_labels = import_module("tamis_mail.surfaces.cli.folder_labels")
@@ -58,7 +58,7 @@ def run(out: TextIO, options: Namespace) -> int:
         labelled_sources = [
             (label, source)
             for label, paths in labelled_paths
-            for source in open_sources(paths, mbox=options.mbox, label=label, other_paths=all_paths)
+            for source in open_sources(paths, allow_mbox=options.mbox, label=label, other_paths=all_paths)
         ]
         _refuse_mail_with_two_labels(labelled_sources)
     date_filter = None if options.since is None else _make_date_filter(options.since)
@@ -145,7 +145,7 @@ def learn(
     for label, _ in labelled_sources:
         if label is not UNLABELLED:
             check_label(label)
-    prepare_bulk_work()  # for a process that handles many messages, and ends
+    prepare_bulk_work()  # sets memory, garbage collector and threads of this process for speed
     with Sieve.open(options.store, log=not options.no_log, bulk=True) as sieve:
         tasks: list[Task] = []
         for is_labelled, group in groupby(labelled_sources, lambda pair: pair[0] is not UNLABELLED):
@@ -158,7 +158,7 @@ def learn(
                         source,
                         partial(_learn_unlabelled, sieve, source, date_filter),
                         ("guessed", "unsure", "known"),  # an unsure message is not learned
-                        "unlabelled",
+                        label="unlabelled",
                     )
                     for _, source in group
                 ]

@@ -33,7 +33,7 @@ def learn_sent(out: TextIO, options: Namespace, sources: Sequence[Source]) -> in
                 source,
                 partial(_learn_source, sieve, source, date_filter),
                 ("learned", "known", "ignored"),
-                "sent",
+                label="sent",
             )
             for source in sources
         ]

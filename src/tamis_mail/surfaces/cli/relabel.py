@@ -36,7 +36,7 @@ def run(out: TextIO, options: Namespace) -> int:
             f"got {printable(label)} where a label is expected, which is a path: name the label first, as in "
             f"tamis relabel ham {printable(label)}"
         )
-    sources = open_sources(options.paths, mbox=options.mbox, label=label)
+    sources = open_sources(options.paths, allow_mbox=options.mbox, label=label)
     tasks = [(label, source) for source in sources]
     return learn(out, "relabel", options, tasks)
 

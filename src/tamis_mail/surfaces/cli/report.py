@@ -14,7 +14,7 @@ from tamis_mail.reporting.report import Report, report
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show, clip, make_displayable, pad
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option
-from tamis_mail.surfaces.cli.streams import text_width
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, text_width
 from tamis_mail.surfaces.cli.version import version
 
 _DEFAULT_PAGE = "tamis-report.html"
@@ -80,7 +80,7 @@ def run(out: TextIO, options: Namespace) -> int:
         out.write(json.dumps(result.as_dict()) + "\n")
     elif not options.quiet:
         out.writelines(f"{line.rstrip()}\n" for line in _Page(out, result).lines(target))
-    return 3 if reading.unread else 0
+    return ERROR_STATUS if reading.unread else 0  # `unread` lists the files that could not be read
 
 
 def _parse_split(text: str) -> tuple[int, int, int]:
@@ -107,7 +107,7 @@ class _Page:
     def lines(self, target: str | None) -> list[str]:
         report = self._report
         lines = self._wrap(f"{report.name}: {report.spam:,} spam, {report.ham:,} ham")
-        lines += self._wrap(report.describe_sizes())
+        lines += self._wrap(report.describe_split())
         if smoothing := report.describe_smoothing():
             lines += self._wrap(f"smoothing: {smoothing}".replace("×", self._times))
         lines += self._list_omissions()

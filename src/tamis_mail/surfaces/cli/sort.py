@@ -16,7 +16,7 @@ from importlib import import_module
 
 from tamis_mail.framing import exceeds_limit
 from tamis_mail.surfaces.cli import describe_error
-from tamis_mail.surfaces.cli.streams import Message, discard, warn_of_log
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, Message, discard, warn_of_log
 
 TYPE_CHECKING = False  # importing `typing` and `argparse` would take 10 ms per message
 if TYPE_CHECKING:
@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     from tamis_mail.verdict import Verdict
 
 _STATUS = {"spam": 0, "unsure": 2}  # the exit status is 1 for all other labels, which are ham
-_ERROR = 3  # the exit status after an error
 _JOINED_LINES = 250  # lines that are written in one call
 
 
 def configure(parser: Parser) -> None:
-    parser.usage_error_status = _ERROR
+    parser.usage_error_status = ERROR_STATUS
     parser.description = (
         "Classify a message from standard input, or each message of mailboxes (PATH).\n\n"
         "The exit status for a message is 0 spam, 1 ham (or another label that was learned), 2 unsure, 3 "
@@ -97,7 +96,7 @@ def run(out: TextIO, options: Namespace) -> int:
         out.flush()
     except BrokenPipeError:
         discard(out)  # there is no reader; status 0 would mean spam, or that the message was passed on
-        return _ERROR
+        return ERROR_STATUS
     return status
 
 
@@ -139,7 +138,7 @@ def _sort_message(out: TextIO, options: Namespace, message: Message) -> int:
         if is_debugging:
             raise
         sys.stderr.write(f"tamis sort: {describe_error(error)}\n")
-        return _ERROR
+        return ERROR_STATUS
     out.buffer.write(output)
     return 0 if options.exit_zero or options.undo else status
 
@@ -185,14 +184,16 @@ def _format_output(raw: bytes, verdict: Verdict, sieve: Sieve | None, options: N
 
 def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
     sources = import_module("tamis_mail.surfaces.cli.sources")
-    all_sources = sources.open_sources(options.paths, mbox=True)
-    sources.prepare_bulk_work()
-    unread = False
+    all_sources = sources.open_sources(options.paths, allow_mbox=True)
+    sources.prepare_bulk_work()  # sets memory, garbage collector and threads of this process for speed
+    has_unread = False  # whether some mail could not be read
     with _open_sieve(options) as sieve:
         for source in all_sources:
             # What is needed of each message once its verdict comes: its JSON fields, and itself.
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
-            with sources.SourceReader("sort", source, quiet=options.quiet, draw=not out.isatty()) as reader:
+            with sources.SourceReader(
+                "sort", source, quiet=options.quiet, shows_progress=not out.isatty()
+            ) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 verdicts = sieve.sort_many(messages) if sieve else (_make_unsure_verdict() for _ in messages)
                 with _join_lines(out) as write_line:
@@ -201,10 +202,10 @@ def _sort_mailboxes(out: TextIO, options: Namespace) -> int:
                         if sieve:
                             sieve.log_verdict(message.raw, verdict, source=_name_source(message))
                         write_line(_format_line(verdict, note, options))
-            unread = unread or bool(source.unread)
+            has_unread = has_unread or bool(source.unread)
         if sieve:
             _write_log(sieve, options)
-    return _ERROR if unread else 0
+    return ERROR_STATUS if has_unread else 0
 
 
 @contextmanager
@@ -238,7 +239,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
         for move in all_moves:
             notes: deque[tuple[dict[str, object], RawMessage]] = deque()
             with sources.SourceReader(
-                "sort", move.source, quiet=options.quiet, draw=not out.isatty()
+                "sort", move.source, quiet=options.quiet, shows_progress=not out.isatty()
             ) as reader:
                 messages = _read_and_note(reader.messages(), notes, sources.path_bytes)
                 try:
@@ -264,7 +265,7 @@ def _sort_and_move(out: TextIO, options: Namespace) -> int:
                 if not options.json:
                     move.write(out, move.format_summary())
         _write_log(sieve, options)
-    return _ERROR if any(move.source.unread for move in all_moves) else 0
+    return ERROR_STATUS if any(move.source.unread for move in all_moves) else 0
 
 
 def _read_and_note(

@@ -63,7 +63,9 @@ def _describe_weights(weights: "Weights | RuleError | None", views: Sequence[str
     """Describe the fitted weights in one line; return no line if there are none.
 
     >>> scales, deviations, centres = (1.6, 0.52, 4.1), (1.0, 0.1, 0.2, 0.3), (0.0, 0.0, 0.0)
-    >>> weights = Weights(1234, 3, 0.2, scales, deviations, centres)  # 3: shelf_bits, 0.2: the intercept
+    >>> weights = Weights(
+    ...     messages=1234, shelf_bits=3, intercept=0.2, scales=scales, deviations=deviations, centres=centres
+    ... )
     >>> _describe_weights(weights, ("grams", "headers", "words"))
     ['weights   fitted to 1,234 messages: words count most (scale 4.1), header fields least (0.52)']
     """
@@ -88,6 +90,7 @@ def _weights_as_dict(weights: "Weights | RuleError | None", views: Sequence[str]
         "intercept": weights.intercept,
         "scales": dict(zip(views, weights.scales, strict=True)),
         "centres": dict(zip(views, weights.centres, strict=True)),
+        # Standard deviations of the posterior of the intercept and of the scales.
         "deviations": dict(zip(("intercept", *views), weights.deviations, strict=True)),
     }
 

@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # importing `typing` would take 3 ms
 if TYPE_CHECKING:
     from typing import NoReturn, TextIO
 
+ERROR_STATUS = 3  # the exit status after an error, or if some of the mail could not be read
+
 _BLOCK = 1 << 16  # bytes of a message that are read at a time
 _SMALL_BLOCK = 1 << 12  # bytes that are read at a time when memory may have run out
 _RESERVE = 1 << 20  # bytes that are freed when memory has run out, so that the message can be written

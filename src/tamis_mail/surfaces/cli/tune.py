@@ -24,7 +24,7 @@ from tamis_mail.store import Store, has_store
 from tamis_mail.surfaces.cli.labelled_mail import ReadingProgress, add_mail_options, open_mail
 from tamis_mail.surfaces.cli.layout import can_show
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
-from tamis_mail.surfaces.cli.streams import text_width
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS, text_width
 from tamis_mail.tokens import VERSION
 from tamis_mail.verdict import RULE, RULES, Rule
 from tamis_mail.verdict.judging import INTERCEPT_VIEW
@@ -106,7 +106,7 @@ def run(out: TextIO, options: Namespace) -> int:
     elif not options.quiet:
         lines = _describe_tuning(out, tuning, options, has_changed=after != prior, is_saved=is_saved)
         out.writelines(f"{line.rstrip()}\n" for line in lines)
-    return 3 if reading.unread else 0
+    return ERROR_STATUS if reading.unread else 0  # `unread` lists the files that could not be read
 
 
 def _fit_to_messages(out: TextIO, path: str | os.PathLike[str], options: Namespace) -> int:
@@ -251,7 +251,8 @@ def _describe_tuning(
 def _describe_thresholds(offers: tuple[Offer, Offer], *, is_accepted: bool) -> list[str]:
     """Describe the offers, which are a suggested threshold of spam and one of ham, each in one line.
 
-    >>> spam, ham = Offer(0.97, 0.9, (1, 1), (9, 5), 2), Offer(0.1, 0.15, (3, 9), (20, 12), 5)
+    >>> spam = Offer(now=0.97, suggested=0.9, wrong=(1, 1), missed=(9, 5), tolerated=2)
+    >>> ham = Offer(now=0.1, suggested=0.15, wrong=(3, 9), missed=(20, 12), tolerated=5)
     >>> first, second = _describe_thresholds((spam, ham), is_accepted=False)
     >>> first
     'spam threshold: 0.97 now; at most one ham in a thousand judged as spam from 0.9; --thresholds uses it'

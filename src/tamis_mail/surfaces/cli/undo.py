@@ -58,7 +58,7 @@ def run(out: TextIO, options: Namespace) -> int:
     path = options.store or default_path()
     if not has_store(path):
         raise ValueError(f"there is no store at {path}, and so nothing to undo: see tamis learn --help")
-    mailboxes = open_sources(options.mailboxes, mbox=True) if options.mailboxes else []
+    mailboxes = open_sources(options.mailboxes, allow_mbox=True) if options.mailboxes else []
     with Sieve.open(path, create=False) as sieve:
         events = sieve.plan_undo(ranges)  # the events that can be undone, newest first
         undone = _undo(sieve, events, mailboxes, options)
@@ -113,7 +113,7 @@ def _find_messages(
     for source in mailboxes or _open_sources_of(events):
         if not missing:
             return
-        with SourceReader("undo", source, quiet=options.quiet, has_remarks=False) as reader:
+        with SourceReader("undo", source, quiet=options.quiet, prints_remarks=False) as reader:
             for raw in reader.contents():
                 message_digest = digest(canonical(raw))
                 if message_digest in missing:

@@ -77,7 +77,7 @@ def read_given_settings(options: Namespace) -> dict[str, Any]:
         changes["login"] = "xoauth2"
     if options.folder:
         changes["folders"] = tuple(options.folder)
-    for name in ("junk", "unsure"):
+    for name in ("junk", "unsure"):  # folders; their options are added by each command itself
         if getattr(options, name, None):
             changes[name] = getattr(options, name)
     return changes

@@ -29,7 +29,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(out: TextIO, options: Namespace) -> int:
     """Watch until a signal ends it."""
     account = make_account(options, options.name)
-    options.keywords = options.keywords or account.keywords
+    options.keywords = options.keywords or account.keywords  # whether sorted mail is marked
     mailbox = load_mailbox_module().ImapMailbox(account, max_size=options.max_size)
     try:
         return watching_options.run(
@@ -38,6 +38,7 @@ def run(out: TextIO, options: Namespace) -> int:
             mailbox,
             account=f"imap {account.user} {account.host}",
             source="imap",
+            # printed, with --move, after a first pass that moved nothing
             command=f"tamis watch imap {format_account(options, account)}",
         )
     finally:

@@ -1,12 +1,15 @@
-"""An IMAP account as a `Mailbox` of the watcher, over a connection that is opened again when it is lost.
+"""An IMAP account as a `Mailbox` of the watcher; when its connection is lost, another is opened.
 
-- The watcher is the loop of `tamis watch`; `Mailbox`, in `watching.mailbox`, is the interface that it uses.
-- A lost connection raises `MailboxError`, and the next call opens another; the watcher waits longer after
-  each failure. After a refused password, none is sent for a minute or more, because servers lock accounts.
-- The flags of a folder are kept, and with CONDSTORE or QRESYNC only their changes are asked for.
+- The watcher is the loop of `tamis watch`; `Mailbox`, in `tamis_mail.watching.mailbox`, is the interface
+  by which the watcher reaches an account.
+- A method that loses the connection raises `MailboxError`, and the next call opens another connection; the
+  watcher waits longer after each failure. After a refused password, no password is sent for a minute or more,
+  because servers lock accounts after several refusals.
+- The flags of a folder's messages are kept in memory, and with CONDSTORE or QRESYNC only changes of them are
+  requested.
 - Messages are read in batches, so that memory is bounded. If the connection is lost while a batch is read,
-  each of its messages is read alone the next time. A message with three losses counts as unreadable, so that
-  the others are still watched.
+  each of its messages is read alone the next time. After three losses, a message counts as unreadable, so
+  that the others are still watched.
 """
 
 import time
@@ -29,17 +32,19 @@ from tamis_mail.surfaces.imap.connection import (
 from tamis_mail.watching.mailbox import Folder, ListedMessage, MailboxError, MessageError
 from tamis_mail.watching.roles import WATCHED, NamedFolder, Role, find_roles
 
-_BATCH_BYTES = 4 << 20  # maximum size of a batch
+_BATCH_BYTES = 4 << 20  # maximum size of a batch of several messages
 _BATCH_MESSAGES = 100  # maximum number of messages of a batch
-_EXTRA_BYTES = 1 << 20  # added to limits, because some servers report a size that is too small
+# An answer may have twice the expected size of its messages and so many bytes more, because some servers
+# report a size that is too small.
+_EXTRA_BYTES = 1 << 20
 _FIRST_LOGIN_DELAY, _MAX_LOGIN_DELAY = 60.0, 3600.0  # seconds to wait after a refused password
-_MAX_LOSSES = 3  # of connections while a message was read; then the message counts as unreadable
-_CHECK_SECONDS = 60.0  # maximum time between two passes, if the server has no IDLE
+_MAX_LOSSES = 3  # of the connection while a message was read; then the message counts as unreadable
+_SLEEP_SECONDS = 60.0  # maximum time for which `wait` sleeps if it cannot use IDLE
 _INBOX = "INBOX"
-_SPECIAL_USES = frozenset({"\\junk", "\\archive"})  # a folder with one of them is listed before all others
+_SPECIAL_USES = frozenset({"\\junk", "\\archive"})  # attributes; a folder with one of them is listed first
 _QRESYNC, _IDLE = "QRESYNC", "IDLE"
 
-Connect = Callable[[Account, str], Connection]
+Connect = Callable[[Account, str], Connection]  # its arguments are an account and its secret
 
 
 class LoginError(MailboxError):
@@ -48,7 +53,7 @@ class LoginError(MailboxError):
 
 @dataclass(slots=True)
 class _Listing:
-    """The flags of a folder's messages when it had this status."""
+    """The flags of a folder's messages, by uid, when the folder had this status."""
 
     status: Status
     flags: dict[int, frozenset[str]]
@@ -61,7 +66,7 @@ class ImapMailbox:
         self,
         account: Account,
         *,
-        max_size: int = 10 << 20,
+        max_size: int = 10 << 20,  # of a message in bytes; a larger one is not read
         secret: str = "",
         connect: Connect = open_connection,
         clock: Callable[[], float] = time.monotonic,
@@ -70,16 +75,15 @@ class ImapMailbox:
         self.max_size = max_size
         self._connect = connect
         self._clock = clock
-        self._secret = secret  # the password; if it is empty, it is read when it is needed
+        self._secret = secret  # password or OAuth token; if it is empty, it is read when it is needed
         self._connection: Connection | None = None
         self._refused_logins = 0  # in succession
         self._next_login = 0.0  # time on the clock before which no login is tried
         self._login_fault = ""  # why the last login was refused
-        self._noticed_status: Status | None = (
-            None  # status of the inbox for which `wait` last returned at once
-        )
+        # The status of the inbox for which `wait` last returned at once.
+        self._noticed_status: Status | None = None
         # Names of folders that the server has refused to open. They are not watched until another connection
-        # is opened, except the inbox, Junk and Unsure, which always are.
+        # is opened, except the inbox, Junk and Unsure, which are always watched.
         self._refused_folders: set[str] = set()
         self._wires: dict[str, str] = {}  # by name of a folder: the name that is sent (`FolderName.wire`)
         self._listings: dict[str, _Listing] = {}  # by name of a folder
@@ -89,16 +93,16 @@ class ImapMailbox:
     # The methods of `watching.mailbox.Mailbox`.
 
     def list_folders(self) -> Sequence[Folder]:
-        """List the folders to watch; Junk, and Unsure if the settings name one, also before they exist."""
+        """List the wanted folders; Junk, and Unsure if the settings name one, even before they exist."""
         connection = self._get_connection()
         with self._translate_errors(connection):
-            connection.check()
-            named = self._list_own_folders(connection)
-            roles = self._find_roles(named)
-            self._wires = {folder.name: folder.wire for folder in named}
+            connection.check()  # NOOP: the server may report changes
+            own_folders = self._list_own_folders(connection)
+            roles = self._find_roles(own_folders)
+            self._wires = {folder.name: folder.wire for folder in own_folders}
             folders = [
                 self._make_folder(connection, folder, role)
-                for folder, role in zip(named, roles, strict=True)
+                for folder, role in zip(own_folders, roles, strict=True)
                 if self._is_wanted(folder, role)
             ]
             prefix, _ = connection.find_own_prefix() if Role.JUNK not in roles else ("", "")
@@ -108,8 +112,8 @@ class ImapMailbox:
         ):
             if name and role not in roles:
                 folders.append(Folder(name, role, is_present=False))
-        present = {folder.name for folder in folders}
-        self._listings = {name: listing for name, listing in self._listings.items() if name in present}
+        names = {folder.name for folder in folders}
+        self._listings = {name: listing for name, listing in self._listings.items() if name in names}
         return folders
 
     def list_messages(self, folder: Folder) -> Sequence[ListedMessage]:
@@ -124,14 +128,14 @@ class ImapMailbox:
         return [ListedMessage(str(uid), flags) for uid, flags in sorted(listing.flags.items())]
 
     def read(self, folder: Folder, uids: Sequence[str]) -> Iterator[tuple[str, bytes | MessageError]]:
-        """Read messages in batches; yield each uid with the message or an error, unless it is gone."""
+        """Read messages in batches; yield each uid that is still there with its message or an error."""
         numbers = [int(uid) for uid in uids]
         connection = self._get_connection()
         with self._translate_errors(connection):
             self._open(connection, folder)
             sizes = connection.read_sizes(numbers)
         for batch in self._make_batches(folder, numbers, sizes):
-            if len(batch) == 1:
+            if len(batch) == 1:  # a message with a problem has a batch of its own
                 problem = self._find_problem(folder, batch[0], sizes)
                 if problem is not None:
                     yield str(batch[0]), problem
@@ -140,35 +144,33 @@ class ImapMailbox:
                 yield str(uid), raw
 
     def move(self, folder: Folder, uid: str, target: Folder, *, copy_uid: str | None = None) -> str | None:
-        """Move a message; return its uid in the target, or None if the server does not send it.
+        """Move a message; return its uid in the target, or None if that is not known.
 
-        `copy_uid` is the uid of a copy that an interrupted move may have left in the target: if it has the
-        same bytes, the message is only removed from `folder`.
+        `copy_uid` is the uid of a copy that an interrupted move may have left in the target: if its bytes are
+        the same, the message is only removed from `folder`.
         """
         connection, number = self._get_connection(), int(uid)
         if not connection.can_move:
             raise MessageError("the server can neither MOVE nor UID EXPUNGE, so messages stay where they are")
         with self._translate_errors(connection, MessageError):
-            wire = self._wires.get(target.name)
-            if wire is None:
-                wire = self._wires[target.name] = connection.create(target.name)
-            if copy_uid is not None and self._is_copy(
-                connection, folder, number, wire, target, int(copy_uid)
-            ):
+            target_wire = self._wires.get(target.name)
+            if target_wire is None:
+                target_wire = self._wires[target.name] = connection.create(target.name)
+            if copy_uid is not None and self._is_copy(connection, folder, number, target, int(copy_uid)):
                 self._open(connection, folder, writable=True)
                 connection.remove(number)
                 return copy_uid
             self._open(connection, folder, writable=True)
             if not connection.has_message(number):
                 raise LookupError(uid)
-            moved = connection.move(number, wire)
+            moved = connection.move(number, target_wire)
         if moved is None:
             return None
         validity, new_uid = moved
         return str(new_uid) if target.validity in ("", str(validity)) else None
 
     def add_keywords(self, folder: Folder, uid: str, keywords: frozenset[str]) -> bool:
-        """Add keywords, if the folder can keep them; nothing happens if the message is gone."""
+        """Add keywords; return False if the folder cannot keep them. A message that is gone is no error."""
         connection = self._get_connection()
         with self._translate_errors(connection, MessageError):
             opened = self._open(connection, folder, writable=True)
@@ -178,15 +180,15 @@ class ImapMailbox:
         return True
 
     def wait(self, seconds: float) -> None:
-        """Wait by IDLE on the inbox, or for some time if the server has no IDLE."""
+        """Wait by IDLE until the inbox changes; sleep if there is no connection or the server has no IDLE."""
         connection = self._connection
         if connection is None or connection.is_lost or not connection.offers(_IDLE):
-            time.sleep(min(seconds, _CHECK_SECONDS))
+            time.sleep(min(seconds, _SLEEP_SECONDS))
             return
         with self._translate_errors(connection):
             opened = connection.select(self._wires.get(_INBOX, _INBOX), reopens=True)
             known = self._listings.get(_INBOX)
-            is_changed = known is not None and known.status != opened.status  # since it was listed
+            is_changed = known is not None and known.status != opened.status  # since the inbox was listed
             if is_changed and opened.status != self._noticed_status:  # only once for each status
                 self._noticed_status = opened.status
                 return
@@ -240,11 +242,11 @@ class ImapMailbox:
     # Folders.
 
     def _list_own_folders(self, connection: Connection) -> list[FolderName]:
-        """List the user's own folders; the first one of a role gets the messages of that role."""
-        foreign = connection.list_foreign_prefixes()
+        """List the user's own folders, in an order in which the first one with a role is the best for it."""
+        foreign_prefixes = connection.list_foreign_prefixes()
         folders: dict[str, FolderName] = {}
         for folder in connection.list_folders():
-            if foreign and folder.name.startswith(foreign):
+            if foreign_prefixes and folder.name.startswith(foreign_prefixes):
                 continue
             if folder.wire.upper() == _INBOX:
                 folder = replace(folder, name=_INBOX)
@@ -258,17 +260,18 @@ class ImapMailbox:
 
         return sorted(folders.values(), key=rank)
 
-    def _find_roles(self, named: Sequence[FolderName]) -> list[Role]:
-        paths = {folder.name: "/".join(folder.parts) for folder in named}
+    def _find_roles(self, own_folders: Sequence[FolderName]) -> list[Role]:
+        paths = {folder.name: "/".join(folder.parts) for folder in own_folders}
 
-        def join_parts(name: str) -> list[str]:
+        def list_path(name: str) -> list[str]:
+            """The path of the folder that a setting names; none if the setting is empty."""
             return [paths.get(name, name)] if name else []
 
-        folders = [NamedFolder(folder.parts, folder.attributes) for folder in named]
-        return find_roles(folders, junk=join_parts(self.account.junk), unsure=join_parts(self.account.unsure))
+        folders = [NamedFolder(folder.parts, folder.attributes) for folder in own_folders]
+        return find_roles(folders, junk=list_path(self.account.junk), unsure=list_path(self.account.unsure))
 
     def _make_folder(self, connection: Connection, folder: FolderName, role: Role) -> Folder:
-        """Return a folder for the watcher; one that is not watched has no UIDVALIDITY and no revision."""
+        """Return a folder for the watcher, without validity and revision if its role is not watched."""
         if role not in WATCHED:
             return Folder(folder.name, role)
         try:
@@ -277,15 +280,15 @@ class ImapMailbox:
             self._refused_folders.add(folder.name)
             raise
         revision = ""
-        if status.highest_modseq:  # without it, a change of flags would not be seen
+        if status.highest_modseq:  # without this number, a revision would not show a change of flags
             revision = f"{status.validity} {status.next_uid} {status.messages} {status.highest_modseq}"
-        return Folder(folder.name, role, str(status.validity), revision)
+        return Folder(folder.name, role, validity=str(status.validity), revision=revision)
 
     def _is_wanted(self, folder: FolderName, role: Role) -> bool:
         """Whether a folder is listed.
 
-        It is if it is needed for sorting. Any other folder is if the settings name it, or name no folders,
-        and the server has not refused it.
+        The inbox, Junk and Unsure are always listed. Any other folder is listed if the settings name this
+        folder or name no folders at all, unless the server has refused to open it.
         """
         if role in (Role.INBOX, Role.JUNK, Role.UNSURE):
             return True
@@ -295,7 +298,7 @@ class ImapMailbox:
     def _open(
         self, connection: Connection, folder: Folder, *, writable: bool = False, reopens: bool = False
     ) -> SelectedFolder:
-        """Open a folder as `Connection.select` does; raise MailboxError if its uids are new."""
+        """Open a folder as `Connection.select` does; raise MailboxError if its UIDVALIDITY has changed."""
         wire = self._wires.get(folder.name, folder.name)
         try:
             opened = connection.select(wire, writable=writable, reopens=reopens)
@@ -309,7 +312,7 @@ class ImapMailbox:
     def _update_listing(
         self, connection: Connection, opened: SelectedFolder, known: _Listing | None
     ) -> _Listing:
-        """Return the listing of a folder; if the known one can be updated, only changes are requested."""
+        """Return the open folder's listing; if the known one can be updated, only changes are requested."""
         current = opened.status
         if (
             known is None
@@ -321,14 +324,15 @@ class ImapMailbox:
         else:
             changes, vanished = connection.list_flags(known.status.highest_modseq)
             flags = {**known.flags, **changes}
+            # Without QRESYNC, or if the messages do not add up, all uids are requested.
             if (
                 not connection.offers(_QRESYNC)
                 or len(flags) - len(vanished & flags.keys()) != current.messages
             ):
                 present = connection.list_uids() if current.messages else frozenset[int]()
-                flags = {uid: names for uid, names in flags.items() if uid in present}
+                flags = {uid: each for uid, each in flags.items() if uid in present}
             else:
-                flags = {uid: names for uid, names in flags.items() if uid not in vanished}
+                flags = {uid: each for uid, each in flags.items() if uid not in vanished}
         return _Listing(current, flags)
 
     # Messages.
@@ -336,9 +340,9 @@ class ImapMailbox:
     def _make_batches(
         self, folder: Folder, uids: Sequence[int], sizes: dict[int, int]
     ) -> Iterator[list[int]]:
-        """Split uids into batches, without those that have no size.
+        """Split uids into batches, without those that have no size: these messages are gone.
 
-        A message that is too large, or during whose reading a connection was lost, has a batch of its own.
+        A message that is too large, or during whose reading the connection was lost, has a batch of its own.
         """
         batch: list[int] = []
         total = 0
@@ -358,18 +362,18 @@ class ImapMailbox:
             yield batch
 
     def _find_problem(self, folder: Folder, uid: int, sizes: dict[int, int]) -> MessageError | None:
-        """Return an error if a message is too large, or too many connections were lost while it was read."""
+        """Return an error if a message is too large, or its reading has lost too many connections."""
         if sizes[uid] > self.max_size:
             return MessageError(f"it has {sizes[uid]} bytes, more than {self.max_size}")
         if self._losses[self._make_loss_key(folder, uid)] >= _MAX_LOSSES:
-            del self._losses[self._make_loss_key(folder, uid)]  # the watcher may ask again, after a while
+            del self._losses[self._make_loss_key(folder, uid)]  # counted anew if the watcher asks again
             return MessageError(f"the connection was lost {_MAX_LOSSES} times while it was read")
         return None
 
     def _read_batch(
         self, folder: Folder, batch: Sequence[int], sizes: dict[int, int]
     ) -> list[tuple[int, bytes | MessageError]]:
-        """Return the uids and the messages of a batch; if the connection is lost, count that for each."""
+        """Return the uids and the messages of a batch; count a loss of the connection for each of them."""
         connection = self._get_connection()
         keys = [self._make_loss_key(folder, uid) for uid in batch]
         max_bytes = 2 * sum(sizes[uid] for uid in batch) + _EXTRA_BYTES
@@ -396,7 +400,7 @@ class ImapMailbox:
     def _read_messages(
         self, connection: Connection, batch: Sequence[int], max_bytes: int
     ) -> dict[int, bytes | None]:
-        """Read messages together, or one by one if the server refuses; None stands for a refused message."""
+        """Read messages together, or one by one if the server refuses that; None marks a refused message."""
         try:
             return connection.read_messages(batch, max_bytes)
         except CommandRefusedError:
@@ -409,17 +413,18 @@ class ImapMailbox:
         }
 
     def _is_copy(
-        self, connection: Connection, folder: Folder, uid: int, wire: str, target: Folder, copy_uid: int
+        self, connection: Connection, folder: Folder, uid: int, target: Folder, copy_uid: int
     ) -> bool:
         """Whether message `uid` of a folder and message `copy_uid` of the target have the same bytes."""
         self._open(connection, folder)
-        own = connection.read_messages([uid], 2 * self.max_size + _EXTRA_BYTES).get(uid)
-        if own is None:
+        max_bytes = 2 * self.max_size + _EXTRA_BYTES
+        original = connection.read_messages([uid], max_bytes).get(uid)
+        if original is None:
             raise LookupError(str(uid))
-        opened = connection.select(wire)
+        opened = connection.select(self._wires[target.name])
         if target.validity and str(opened.status.validity) != target.validity:
             return False
-        return connection.read_messages([copy_uid], 2 * self.max_size + _EXTRA_BYTES).get(copy_uid) == own
+        return connection.read_messages([copy_uid], max_bytes).get(copy_uid) == original
 
     def _make_loss_key(self, folder: Folder, uid: int) -> tuple[str, str, int]:
         """Return the key of a message in `_losses`."""

@@ -1,8 +1,8 @@
 """The IMAP library imapclient on a transport with limits: bytes and seconds per command.
 
 `imaplib`, on which imapclient is built, trusts a server: it reads literals of any size and any number of
-responses. Here the bytes and the seconds of each command are limited; beyond that, the connection is closed.
-After STARTTLS, bytes that came before the encryption are refused.
+responses. `Transport` limits the bytes and the seconds of each command; a server that exceeds them loses the
+connection. After STARTTLS, bytes that came before the encryption are refused.
 """
 
 import imaplib
@@ -16,33 +16,35 @@ from typing import Any, NoReturn
 from imapclient import IMAPClient
 
 _RECEIVE_BYTES = 1 << 16  # maximum number of bytes that are received at once
-_GREETING_BYTES = 1 << 20  # limit of the bytes before the first command
+_GREETING_BYTES = 1 << 20  # maximum number of bytes before the first command
 
 
 class Transport(imaplib.IMAP4):
-    """Sends and receives for `imaplib`, which allows a subclass to override the methods for that.
+    """Sends and receives for `imaplib`, by overriding its methods `open`, `read`, `readline` and others.
 
+    `seconds` limits the time to connect, the time until the server's greeting, and each wait for bytes.
     `is_broken` says that the connection cannot be used any more; `fault` says why, if the reason is known.
     """
 
     def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext | None) -> None:
         self.is_broken = False
         self.fault = ""
-        self._context = context
+        self._context = context  # for TLS from the start; None for a connection without it
         self._seconds = seconds
         self._buffer = bytearray()
         self._source: socket.socket | None = None  # from which the bytes in the buffer came
         self.set_limits(_GREETING_BYTES, seconds)
-        super().__init__(host, port, seconds)
+        super().__init__(host, port, timeout=seconds)
 
     def set_limits(self, size: int, seconds: float) -> None:
-        """Limit the bytes that may be received, and the seconds for that, until the next call."""
+        """Until the next call of this method, let at most `size` bytes be read, within `seconds` from now."""
         self._remaining_bytes = size
         self._deadline = time.monotonic() + seconds
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes that were not read yet have come."""
+        """Whether bytes have come that `read` and `readline` have not returned yet."""
+        # Besides the buffer here, TLS has one of its own.
         pending = self.sock.pending() if isinstance(self.sock, ssl.SSLSocket) else 0
         return bool(self._buffer) or pending > 0
 
@@ -73,7 +75,7 @@ class Transport(imaplib.IMAP4):
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             if searched > self._remaining_bytes:
-                self._count_bytes(searched)
+                self._count_bytes(searched)  # fails: the line is longer than what may be read
             self._receive()
         self._count_bytes(end + 1)
         return self._take(end + 1)
@@ -87,7 +89,8 @@ class Transport(imaplib.IMAP4):
 
     def shutdown(self) -> None:
         self.is_broken = True
-        # After STARTTLS, imaplib has opened a file of the socket, which would keep the socket open.
+        # At STARTTLS, imaplib has made a file object of the socket, which would keep the socket open. All
+        # attributes are searched for it, because its name is not part of imaplib's interface.
         for value in list(vars(self).values()):
             if isinstance(value, io.BufferedReader):
                 value.close()
@@ -142,7 +145,7 @@ class Client(IMAPClient):  # type: ignore[misc]  # imapclient has no types
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
         super().__init__(host, port, ssl=context is not None, ssl_context=context, timeout=seconds)
-        self.transport.debug = 0  # imapclient makes imaplib log every byte
+        self.transport.debug = 0  # imapclient has made imaplib log every line
 
     def _create_IMAP4(self) -> Transport:  # noqa: N802 (imapclient's hook for another transport)
         self.transport = Transport(self.host, self.port, self._seconds, self.ssl_context)

@@ -92,7 +92,7 @@ class NextHopSession:
     async def send_part(self, data: bytes) -> Reply | None:
         """Send a part of the message; return the reply if the next hop refuses it, else None.
 
-        Raise AmbiguousDotError if the part must not be sent by DATA.
+        By DATA, raise `codec.AmbiguousDotError` if servers may take a lone dot for the end of the message.
         """
         if self._content is not None:
             await self._send(self._content.write(data))

@@ -50,6 +50,7 @@ def run(out: TextIO, options: Namespace) -> int:
             mailbox,
             account=f"maildir {name}",
             source=name,
+            # printed, with --move, after a first pass that moved nothing
             command=f"tamis watch maildir {shlex.quote(printable(options.path))}",
         )
     finally:

@@ -33,16 +33,16 @@ ON_FAULT = ("accept", "tempfail")
 
 _BLOCK = 1 << 16  # bytes that are read at once
 _VERDICT_SECONDS = 60.0  # mail servers wait some minutes for a decision
-# The reply does not name the score, because spammers could change the message until the score is low.
+# The reply does not name the probability: spammers could change the message until the probability is low.
 _REJECTION = "550 5.7.1 This message was taken for spam"
 _QUARANTINE = "tamis: spam"
-_VERSION_WITH_INSERTING = 6  # older servers may not know how to insert a field at the top
+_VERSION_WITH_INSERTING = 6  # of the protocol; older servers may be unable to insert a field at the top
 _NOT_IN_QUEUE_ID = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is done to messages, as the options say."""
+    """What is done to messages, as the options of `tamis milter` say."""
 
     dialect: str = "spamassassin"  # one of `header_fields.DIALECTS`
     on_spam: str = "mark"  # one of ON_SPAM
@@ -82,7 +82,7 @@ class MilterService:
     version: str  # of tamis, for the fields of the verdict
     policy: Policy
     # Returns the user of a recipient's address, or "", the user of the common store.
-    user_of: Callable[[str], str] = lambda name: ""
+    user_of: Callable[[str], str] = lambda address: ""
     verdict_seconds: float = _VERDICT_SECONDS
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,7 +98,7 @@ class MilterService:
                     writer.write(answer)
                 await writer.drain()
         except ProtocolError as error:
-            # No message is refused: this is the event's name in the log for a connection that is closed.
+            # In the log, "refused" names a connection that was closed; no message is refused here.
             self.log.write("refused", reason=str(error))
             self.metrics.count_fault("protocol")
 
@@ -127,7 +127,7 @@ class MilterService:
     async def _judge(self, message: Message, agreed: Negotiation) -> bytes:
         """Judge a message, log the verdict, and return the changes and the decision, as packets."""
         queue_id = _clean_queue_id(message.envelope.queue_id)
-        # The session keeps only the first old fields, and no long values: the others keep their names.
+        # The session keeps only the first old fields, and no long values; the other fields are not renamed.
         if (n_left := message.n_old_fields - len(_list_renamable(message))) > 0:
             self.log.write("old-fields-left", queue=queue_id, count=n_left)
         if message.raw is None:
@@ -166,7 +166,7 @@ class MilterService:
         return changes + codec.ACCEPT
 
     def _decide_without_verdict(self, message: Message, agreed: Negotiation, reason: str) -> bytes:
-        """Log why there is no verdict, always as a fault of the store, and decide as `on_fault` says."""
+        """Log why there is no verdict, as a fault of the store in any case; decide as `on_fault` says."""
         self.log.write("store-fault", queue=_clean_queue_id(message.envelope.queue_id), reason=reason)
         self.metrics.count_fault("store")
         if self.policy.on_fault == "tempfail":
@@ -181,9 +181,10 @@ class MilterService:
         return treatment
 
     def _add_verdict(self, judged: TimedVerdict, agreed: Negotiation) -> bytes:
-        """Return the changes that add the verdict's fields as one block at the top, as `tamis sort -p` does.
+        """Return the changes that add the verdict's fields as one block at the top of the message.
 
-        Servers of older versions of the protocol append the fields to the end of the header.
+        The fields are those that `tamis sort --passthrough` adds. Servers with older versions of the protocol
+        append them to the end of the header.
         """
         if not agreed.actions & Action.ADD_HEADERS:
             return b""
@@ -200,12 +201,13 @@ class MilterService:
         pairs = _join_lines(lines, keeps_space=bool(agreed.options & ProtocolOption.LEADING_SPACE))
         if agreed.version < _VERSION_WITH_INSERTING:
             return b"".join(codec.encode_add_header(name, value) for name, value in pairs)
+        # Each field is inserted above the one before it, so the last comes first.
         return b"".join(codec.encode_insert_header(0, name, value) for name, value in reversed(pairs))
 
     def _find_user(self, envelope: Envelope) -> str:
         """Return the user whose store judges the message: the recipient, or "" if there are several.
 
-        The session leaves `recipient` empty if a message has several.
+        `recipient` is then empty.
         """
         address = envelope.recipient.removeprefix(b"<").removesuffix(b">")
         return self.user_of(address.decode("utf-8", "replace").lower())
@@ -215,8 +217,8 @@ def rename_old_fields(message: Message, agreed: Negotiation) -> bytes:
     """Return the changes that rename the old fields of a message, so that they are not taken for our verdict.
 
     A milter cannot rename: a field is removed, and added to the end of the header with the prefix X-Old-. A
-    field whose value was too long for the session to keep is not removed. The last field of a name is removed
-    first, so that the numbers of the others do not change.
+    field whose value was too long for the session to keep is not removed. Of fields with the same name, the
+    last is removed first, so that the numbers of the others do not change.
     """
     needed = Action.CHANGE_HEADERS | Action.ADD_HEADERS
     if agreed.actions & needed != needed:

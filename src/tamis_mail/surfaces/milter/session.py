@@ -27,8 +27,9 @@ from tamis_mail.surfaces.milter.codec import (
 from tamis_mail.verdict.header_fields import has_verdict_name
 
 # With all of these options, the server waits after the negotiation for an answer to two commands only: BODY,
-# so that the filter can skip the rest of a large message, and END_OF_BODY. A server that does not offer an
-# option gets more answers.
+# so that the filter can skip the rest of a large message, and END_OF_BODY. The commands of NO_ are not sent
+# (UNKNOWN reports an unknown SMTP command), and those of SILENT_ are not answered. A server that does not
+# offer an option gets more answers.
 _OPTIONS = (
     ProtocolOption.NO_END_OF_HEADER
     | ProtocolOption.NO_UNKNOWN

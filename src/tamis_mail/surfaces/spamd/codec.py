@@ -40,10 +40,11 @@ METHODS_WITHOUT_MESSAGE = frozenset(("PING", "SKIP"))
 CODE_NAMES = {0: "EX_OK", 64: "EX_USAGE", 65: "EX_DATAERR", 69: "EX_UNAVAILABLE", 70: "EX_SOFTWARE"}
 CODE_NAMES |= {74: "EX_IOERR", 75: "EX_TEMPFAIL", 76: "EX_PROTOCOL", 77: "EX_NOPERM", 79: "EX_TIMEOUT"}
 USAGE, DATA_ERROR, UNAVAILABLE, TEMPORARY, PROTOCOL, TIMEOUT = 64, 65, 69, 75, 76, 79
+# SpamAssassin's answers have these versions, too: 1.5 to PING, 1.0 with an error, 1.1 for all others.
 PONG = b"SPAMD/1.5 0 PONG\r\n"
 MARKING_METHODS = frozenset(("PROCESS", "HEADERS"))  # they return the marked message, or its header
 
-_OK = "SPAMD/1.1 0 EX_OK"  # the version that SpamAssassin writes, and that clients expect
+_OK = "SPAMD/1.1 0 EX_OK"
 _LARGEST_HEAD = 8192  # bytes of the request line and the header fields
 _MAX_FIELDS = 100
 _LONGEST_LINE = 64  # bytes of a first line that is searched for a request of one line

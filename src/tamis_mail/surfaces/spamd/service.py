@@ -59,6 +59,7 @@ class SpamdService:
             is_refused = True
             self.log.write("refused", reason=str(error))
             self.metrics.count_fault("protocol")
+            # `given` is the part of the request that is wrong; it is not logged, because it may be mail.
             reply = answer_error(error.code, str(error), error.given)
         writer.write(reply)
         await writer.drain()

@@ -52,14 +52,14 @@ class Analysis:
         self._running: dict[Hashable, Job] = {}
 
     async def find(
-        self, name: Hashable, title: str, compute: Compute, *, reads_verdicts: bool = False
+        self, name: Hashable, title: str, compute: Compute, *, depends_on_verdicts: bool = False
     ) -> dict[str, Any] | Job:
         """Return the values of a figure for the present state, or the job that computes them.
 
-        `name` identifies the figure and its parameters. With `reads_verdicts`, the figure depends on the
+        `name` identifies the figure and its parameters. With `depends_on_verdicts`, the figure depends on the
         verdicts of the log and the catalog, else on the store.
         """
-        get_state = get_verdict_state if reads_verdicts else get_store_state
+        get_state = get_verdict_state if depends_on_verdicts else get_store_state
         key = (name, await self._threads.read(get_state))
         with self._lock:
             if key in self._values:

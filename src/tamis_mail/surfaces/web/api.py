@@ -84,6 +84,7 @@ _LISTED_MESSAGE = _object_schema(
     stale=_BOOLEAN,  # whether there is no verdict, or something was learned after it
     label=_TEXT,
 )
+# The fields of `Evidence`; `spam` and `ham` are the numbers of messages that have the token.
 _EVIDENCE = _object_schema(token=_TEXT, view=_TEXT, contribution=_NUMBER, spam=_NUMBER, ham=_NUMBER)
 _VERDICT = _object_schema(
     digest=_DIGEST,
@@ -195,7 +196,7 @@ async def _read_status(context: Context, _: Request, __: Values) -> Any:
         "text": {"type": "string", "maxLength": 200},
         "verdict": {"type": "string", "enum": ["spam", "ham", "unsure", "none"]},
         "label": _LABEL_OR_NONE,
-        "source": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
+        "source": {"type": "integer", "minimum": 1, "maximum": 999_999_999},  # its number in the catalog
         "order": {"type": "string", "enum": ["doubt", "newest"]},
         "after": _CURSOR,
         "before": _CURSOR,

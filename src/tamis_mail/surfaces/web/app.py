@@ -74,9 +74,9 @@ def make_app(context: Context) -> Starlette:
     @asynccontextmanager
     async def manage_lifespan(_: Starlette) -> AsyncIterator[None]:
         await context.threads.write(lambda connections: None)  # creates the store, which readers need
-        watch_task = asyncio.create_task(imports.watch_folders(context))
+        polling_task = asyncio.create_task(imports.poll_folders(context))
         yield
-        watch_task.cancel()
+        polling_task.cancel()
         context.jobs.cancel_all()
         context.threads.close()
 

@@ -12,7 +12,7 @@ from math import ceil, exp, log
 from tamis_mail.message import Message, fold_text, read_html, remove_style_sheet
 from tamis_mail.reporting.evidence import select_strongest, sum_views
 from tamis_mail.reporting.wording import VIEW_TITLES
-from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.pages import show_invisible
 from tamis_mail.tokens.words import LONGEST, split_words
 from tamis_mail.verdict import Evidence, Rule, Verdict
 
@@ -98,7 +98,7 @@ class Tinter:
         pending = ""
         for piece, is_word in _split_text(text):
             level = self._compute_tint(piece, prefix, contributions) if is_word else 0
-            shown = mark_controls(piece, keep="\n\t")
+            shown = show_invisible(piece, keep="\n\t")
             if level:
                 if pending:
                     spans.append(Span(pending))

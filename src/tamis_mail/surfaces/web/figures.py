@@ -29,7 +29,7 @@ from tamis_mail.reporting.study import judge_folds, study_folds
 from tamis_mail.reporting.tuning import offer_thresholds
 from tamis_mail.reporting.wording import VIEW_TITLES
 from tamis_mail.store.log import EventLog
-from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.pages import show_invisible
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict.rule import Rule, Weights
 
@@ -50,11 +50,11 @@ _READ_EXAMPLES = 2  # messages of a campaign that are read, to name its words
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure: the title of its job, its function, and whether it depends on verdicts, not on the store."""
+    """A figure: the title of its job, and its function."""
 
     title: str
     compute: Callable[[Connections, Progress], Values]
-    reads_verdicts: bool = False
+    depends_on_verdicts: bool = False  # on those of log and catalog, instead of the store
 
 
 def _compute_study(connections: Connections, progress: Progress) -> Values:
@@ -217,7 +217,7 @@ def compute_thresholds(connections: Connections, lost: float, passed: float, pro
     shortage = _describe_shortage(remembered)
     if shortage:
         return {"shortage": shortage}
-    judged = judge_folds(remembered.corpus, _FOLDS, 0, Rule.read_prior(store), progress)
+    judged = judge_folds(remembered.corpus, _FOLDS, seed=0, rule=Rule.read_prior(store), progress=progress)
     tests = [test for _, test in judged.parts]
     offers = offer_thresholds(
         judged.log_odds, remembered.corpus.is_spam, tests, Rule.of(store), lost=lost, passed=passed
@@ -271,12 +271,12 @@ def _name_words(connections: Connections, digests: Sequence[bytes], keys: Sequen
         with suppress(CatalogError):
             raw = read_message(connections.catalog, digest)
             names |= features.name_features(tokens.read(parse(canonical(raw)), version))
-    return [mark_controls(names[key]) for key in keys if key in names]
+    return [show_invisible(names[key]) for key in keys if key in names]
 
 
 def _name_message(digest: bytes, headings: dict[bytes, tuple[str, str]]) -> Values:
     sender, subject = headings.get(digest, ("", ""))
-    return {"digest": digest.hex(), "sender": mark_controls(sender), "subject": mark_controls(subject)}
+    return {"digest": digest.hex(), "sender": show_invisible(sender), "subject": show_invisible(subject)}
 
 
 def _replace_nan(values: Values) -> Values:
@@ -290,7 +290,7 @@ def _replace_nan(values: Values) -> Values:
 FIGURES = {
     "study": Figure("Judging learned messages by the others", _compute_study),
     "weights": Figure("Reading the weights", _compute_weights),
-    "trend": Figure("Fitting the trend of verdicts", _compute_trend, reads_verdicts=True),
+    "trend": Figure("Fitting the trend of verdicts", _compute_trend, depends_on_verdicts=True),
     "drift": Figure("Judging each period by earlier mail", _compute_drift),
     "campaigns": Figure("Searching campaigns", _compute_campaigns),
     "map": Figure("Drawing the map", _compute_map),

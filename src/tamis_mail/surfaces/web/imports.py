@@ -1,6 +1,7 @@
-"""List and judge the messages of mailboxes that were dragged onto the page, and of watched folders.
+"""List and judge the messages of imports (mailboxes that were dragged onto the page) and of watched folders.
 
-Such a mailbox is kept, unpacked, in the folder of imports beside the store, under a random name.
+An import is kept, unpacked, in a folder beside the store, under a random name. Watched folders (or mailboxes
+in one file) stay where they are; their new messages are read about every minute.
 """
 
 import asyncio
@@ -23,12 +24,12 @@ from tamis_mail.store.log import EventLog
 from tamis_mail.surfaces.web.actions import judge_again
 from tamis_mail.surfaces.web.context import Context
 from tamis_mail.surfaces.web.jobs import Job
-from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.pages import show_invisible
 from tamis_mail.surfaces.web.threads import Connections
 
 _LABELS = ("", "spam", "ham")  # of an import; with "" its messages are only judged
 _BATCH = 100  # messages that are judged, and written to the catalog, together
-_BATCH_BYTES = 16 << 20  # a batch of more bytes gets no more messages
+_BATCH_BYTES = 16 << 20  # a batch that has more bytes than this gets no further message
 _BLOCK = 1 << 20  # bytes that are unpacked at once
 _WATCH_SECONDS = 60.0  # time from the end of one reading of the watched folders to the next
 _MIB = 1 << 20
@@ -37,11 +38,12 @@ _MIB = 1 << 20
 async def receive_import(context: Context, request: Request, name: str, label: str) -> Job:
     """Write the body of a request to a file, and start the job that reads it.
 
-    `name` is shown to the user. With a `label`, the messages are learned, and all messages are judged again.
+    `name` is shown to the user. With a `label`, the messages are learned, and then all messages of the
+    catalog are judged again.
     """
     if label not in _LABELS:
         raise HTTPException(400, f"label is {label[:40]!r}, expected spam, ham or nothing")
-    title = mark_controls(name)[:100] or "mailbox"
+    title = show_invisible(name)[:100] or "mailbox"
     folder = context.imports
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{secrets.token_hex(8)}.mail"
@@ -69,6 +71,7 @@ async def receive_import(context: Context, request: Request, name: str, label: s
                 raise
         except SourceError as error:
             path.unlink(missing_ok=True)
+            # The user knows the mailbox by its title, not by its random name.
             raise SourceError(str(error).replace(str(path), title)) from None
         job.remark = f"{n_messages:,} {'message' if n_messages == 1 else 'messages'} in {title}."
         if label:
@@ -137,41 +140,42 @@ def _make_batches(messages: Iterable[FoundMessage]) -> Iterator[list[FoundMessag
 
 
 def _add_batch(connections: Connections, batch: list[FoundMessage]) -> None:
-    entries = connections.sieve.store.find_entries(one.entry.digest for one in batch)
-    connections.catalog.add_messages(one.entry for one in batch)
-    connections.catalog.note_labels((digest, entry.label) for digest, entry in entries.items())
+    """Add messages to the catalog, with the labels of those that the store has learned."""
+    learned = connections.sieve.store.find_entries(found.entry.digest for found in batch)
+    connections.catalog.add_messages(found.entry for found in batch)
+    connections.catalog.note_labels((digest, entry.label) for digest, entry in learned.items())
 
 
 def _judge_batch(connections: Connections, batch: list[FoundMessage]) -> None:
-    verdicts = connections.sieve.sort_batch([one.raw for one in batch])
+    verdicts = connections.sieve.sort_batch([found.raw for found in batch])
     connections.catalog.note_verdicts(
-        (one.entry.digest, verdict.label, verdict.probability)
-        for one, verdict in zip(batch, verdicts, strict=True)
+        (found.entry.digest, verdict.label, verdict.probability)
+        for found, verdict in zip(batch, verdicts, strict=True)
     )
 
 
 def _learn(batch: list[FoundMessage], label: str, path: str, connections: Connections) -> None:
-    connections.sieve.learn_many((one.raw for one in batch), label, source=path, processes=1)
-    connections.catalog.note_labels((one.entry.digest, label) for one in batch)
+    connections.sieve.learn_many((found.raw for found in batch), label, source=path, processes=1)
+    connections.catalog.note_labels((found.entry.digest, label) for found in batch)
     # The catalog applies the new events of the log.
     connections.catalog.follow(EventLog.of(connections.sieve.store.path_name))
 
 
 def judge_all(connections: Connections, job: Job) -> None:
-    """Judge all messages that have a file again, by the present store."""
+    """Judge again, by the present store, all messages of the catalog whose file is known."""
     job.total, job.done = connections.catalog.count_with_file(), 0
-    number = 0
-    while not job.is_cancelled and (rows := connections.catalog.digests_with_file(number, _BATCH)):
-        judge_again(connections, [digest for _, digest in rows], lambda: job.is_cancelled)
-        number = rows[-1][0]
+    last_number = 0  # of a message in the catalog
+    while not job.is_cancelled and (rows := connections.catalog.digests_with_file(last_number, _BATCH)):
+        judge_again(connections, [digest for _, digest in rows], must_end=lambda: job.is_cancelled)
+        last_number, _ = rows[-1]
         job.done += len(rows)
 
 
-async def watch_folders(context: Context) -> None:
+async def poll_folders(context: Context) -> None:
     """Read the watched folders again and again, until the task is cancelled."""
     while True:
         job = context.jobs.add("Reading the folders")
-        with suppress(Exception):  # the job has the fault
+        with suppress(Exception):  # the job keeps the error, as its `fault`
             await asyncio.wrap_future(context.jobs.start(job, partial(read_folders, context)))
         await asyncio.sleep(_WATCH_SECONDS)
 

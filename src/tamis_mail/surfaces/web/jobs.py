@@ -1,4 +1,7 @@
-"""Jobs: work that one request starts, and whose progress other requests read."""
+"""Jobs: work that one request starts, and whose progress other requests read.
+
+The work is a function of `Connections`, those of a thread to the store and to the catalog.
+"""
 
 import secrets
 from collections import OrderedDict

@@ -33,7 +33,9 @@ def routes(context: Context) -> list[BaseRoute]:
         if figure is None:
             raise HTTPException(404, f"there is no figure of this name, expected one of {', '.join(FIGURES)}")
         return answer_with_figure(
-            await analysis.find(name, figure.title, figure.compute, reads_verdicts=figure.reads_verdicts)
+            await analysis.find(
+                name, figure.title, figure.compute, depends_on_verdicts=figure.depends_on_verdicts
+            )
         )
 
     return [Route("/learning", show), Route("/learning/figures/{name}", find_figure)]

@@ -30,7 +30,7 @@ from tamis_mail.surfaces.web.explanation import (
     list_steps,
     read_parts,
 )
-from tamis_mail.surfaces.web.pages import mark_controls
+from tamis_mail.surfaces.web.pages import show_invisible
 from tamis_mail.surfaces.web.threads import Connections
 from tamis_mail.verdict import Rule
 
@@ -165,8 +165,8 @@ def _read_message_page(connections: Connections, digest: bytes) -> dict[str, Any
         "parts": read_parts(message, tinter),
         "omitted_parts": max(0, len(message.parts) - SHOWN_PARTS),
         "faults": message.faults,
-        "steps": list_steps(verdict, evidence),
-        "changes": find_changes(verdict, evidence, rule),
+        "steps": list_steps(verdict, evidence),  # the bars of a chart: how the kinds of evidence add up
+        "changes": find_changes(verdict, evidence, rule),  # evidence without which the verdict would differ
         "rule": rule,
         "for_spam": find_strongest(evidence, 1, _STRONGEST),
         "against": find_strongest(evidence, -1, _STRONGEST),
@@ -204,8 +204,8 @@ def describe_similar(connections: Connections, digest: bytes) -> list[dict[str, 
             "label": labels.get(one.label, ""),
             "similarity": round(one.similarity, 4),
             "listed": rows[one.digest] is not None,
-            "subject": mark_controls(_subject_of(rows[one.digest])),
-            "shared": [mark_controls(names[key]) for key in one.shared if key in names],
+            "subject": show_invisible(_subject_of(rows[one.digest])),
+            "shared": [show_invisible(names[key]) for key in one.shared if key in names],
         }
         for one in similar
     ]
@@ -293,6 +293,7 @@ def routes(context: Context) -> list[BaseRoute]:
                 raise HTTPException(400, str(error)) from None
             outcome = await context.threads.write(lambda connections: actions.undo(connections, ranges))
         else:
+            # Entries by what they were before the change: new (on no list), allowed or blocked.
             new, allowed, blocked = (
                 str(form.get(name, "")).splitlines() for name in ("was_new", "was_allowed", "was_blocked")
             )

@@ -18,15 +18,15 @@ from tamis_mail.surfaces.web.security import Session
 
 _FOLDER = Path(__file__).parent
 STATIC_FOLDER = _FOLDER / "static"
-_KEPT_CONTROLS = "\n\t"
+_KEPT_CHARACTERS = "\n\t"
 # The Unicode categories of control and format characters, private use, surrogates and separators of lines.
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 
 
-def mark_controls(text: str, *, keep: str = "") -> str:
+def show_invisible(text: str, *, keep: str = "") -> str:
     """Replace control characters, bidirectional overrides and invisible characters by visible marks.
 
-    >>> mark_controls("exe." + chr(0x202E) + "fdp" + chr(7))
+    >>> show_invisible("exe." + chr(0x202E) + "fdp" + chr(7))
     'exe.⟨U+202E⟩fdp⟨U+0007⟩'
     """
     if text.isascii() and text.isprintable():
@@ -71,12 +71,12 @@ class Pages:
             loader=FileSystemLoader(_FOLDER / "templates"),
             autoescape=True,
             undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
+            trim_blocks=True,  # the line end after a tag of a template is dropped
+            lstrip_blocks=True,  # and so are the blanks before one at the start of a line
         )
         filters: dict[str, Callable[..., str]] = {
-            "mark_controls": mark_controls,
-            "mark_controls_in_text": lambda text: mark_controls(text, keep=_KEPT_CONTROLS),
+            "show_invisible": show_invisible,
+            "show_invisible_in_text": lambda text: show_invisible(text, keep=_KEPT_CHARACTERS),
             "time": _format_time,
             "size": format_size,
             "number": "{:,}".format,

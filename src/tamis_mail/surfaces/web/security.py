@@ -267,7 +267,7 @@ def _comes_from_own_page(headers: Headers) -> bool:
     Our pages send no referrer, so Origin is null for their forms: Sec-Fetch-Site must then be same-origin.
     """
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site not in (None, "same-origin", "none"):
+    if site not in (None, "same-origin", "none"):  # none: by the address bar or a bookmark
         return False
     if origin is None or (origin == "null" and site == "same-origin"):
         return True

@@ -168,7 +168,7 @@ def _set_thresholds(connections: Connections, form: FormData) -> Outcome:
             f"the threshold of wanted mail is {ham:g} and that of spam {spam:g}, expected a smaller one for "
             "wanted mail"
         )
-    prior = Rule.read_prior(connections.sieve.store)
+    prior = Rule.read_prior(connections.sieve.store)  # without the fitted weights, as `write_rule` takes it
     connections.sieve.write_rule(replace(prior, spam=spam, ham=ham))
     return Outcome(
         f"A message is judged as spam from a probability of {spam:g}, and as wanted up to {ham:g}."

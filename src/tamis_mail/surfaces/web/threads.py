@@ -2,7 +2,7 @@
 
 Each thread has connections of its own, which it opens when it is first used. Everything that changes the
 store runs in the one writer thread, in the order in which it was submitted. Work that takes seconds (figures)
-or minutes (imports) has threads of its own, so that a page waits for neither.
+or minutes (imports of mailboxes) has threads of its own, so that a page waits for neither.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Threads:
         return self._analyst.submit(self._run, self._analyst, work, readonly=True)
 
     def submit_background(self, work: Callable[[Connections], T]) -> "Future[T]":
-        """Start long work that changes nothing in the store, after other long work."""
+        """Start long work, after other long work; it changes the store only by `submit_writing`."""
         return self._background.submit(self._run, self._background, work, readonly=True)
 
     def close(self) -> None:

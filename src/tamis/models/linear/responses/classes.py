@@ -159,7 +159,7 @@ class Bernoulli(ClassResponse):
         return np.where((targets == 0.0) | (targets == 1.0), margins, -np.abs(scores))
 
     def relative_information(self, scores: Array) -> Array:
-        return 4.0 * self.information(scores)
+        return 4.0 * self.information(scores)  # which is ¼ at a score of 0
 
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:
         left_out, _variances = leave_out_scores(self, scores[:, 0], targets, weights, covariances)
@@ -254,6 +254,7 @@ class Softmax(ClassResponse):
         return np.asarray(scores[own_class] - others.max(axis=1))
 
     def relative_information(self, scores: Array) -> Array:
+        # At scores of 0 it is 1 − 1/K, which is near enough to 1: see `Response`.
         return np.asarray(1.0 - self.probabilities(scores).max(axis=1))
 
     def leave_out(self, scores: Array, targets: Array, weights: Array, covariances: Array) -> Array:

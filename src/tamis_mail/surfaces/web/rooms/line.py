@@ -73,7 +73,7 @@ def _trace_likelihood(point: Array, noise: float) -> Array:
 
 def _write_sentences(count: int, posterior: LinearPosterior) -> list[str]:
     (level, slope), deviation = posterior.mean[0], np.sqrt(np.diagonal(posterior.covariance[0]))
-    middle = posterior.distribution(np.array([[1.0, 0.0]]), 0)
+    middle = posterior.distribution(np.array([[1.0, 0.0]]), target=0)
     return [
         (
             f"After {pluralize(count, 'point')} the level is {level:.3f} ± {deviation[0]:.3f} and the slope "

@@ -51,7 +51,7 @@ def _make_prior(width: int, alpha: float, beta: float) -> LinearPosterior:
         mean=np.zeros((1, width)),
         root=np.sqrt(beta / alpha) * np.eye(width)[None],
         beta=np.array([beta]),
-        noise=None,
+        noise=None,  # no distribution of the noise: its precision `beta` is given
         alpha=np.asarray(alpha),
         effective=np.zeros(1),
         log_evidence=np.zeros(1),

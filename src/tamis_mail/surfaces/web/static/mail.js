@@ -92,7 +92,7 @@ async function refreshVerdicts() {
   }
 }
 
-refreshVerdicts().catch((error) => notify(error.message, true));
+refreshVerdicts().catch((error) => notify(`${error.message}.`, true));
 
 // Jobs.
 
