@@ -353,20 +353,17 @@ class Sieve:
             check_label(one.label)
         numbered = _NumberedMail(sources)
         all_messages, run_jobs = self._executor.prepare(numbered, processes, lambda pair: len(pair[1]))
-        waiting: deque[tuple[int, list[bytes], bool]] = deque()  # source, messages, whether the store is new
+        # Of each job: the index of the source, the bytes of its messages, and what `ReadPart` keeps of them.
+        waiting: deque[tuple[int, int, list[bytes] | None]] = deque()
         has_headings = self._recorder.logs_changes()
 
         def jobs() -> Iterator[tuple[str | None, list[bytes], str, bool]]:
             for number, pairs in groupby(all_messages, lambda pair: pair[0]):
                 for part in batches((raw for _, raw in pairs), JOB_MESSAGES, JOB_BYTES):
                     is_new = self.store.is_new
-                    waiting.append((number, part, is_new))
+                    waiting.append((number, sum(map(len, part)), None if is_new else part))
                     path = None if is_new else self.store.path_name
                     yield path, part, sources[number].label, has_headings
-
-        def take_waiting(read: ReadMessages) -> ReadPart:
-            number, messages, is_new = waiting.popleft()
-            return number, None if is_new else messages, read
 
         actions: list[Counter[str]] = [Counter() for _ in sources]
         parts: list[ReadPart] = []  # messages that were read and are not learned yet
@@ -376,11 +373,10 @@ class Sieve:
         for read in all_read:
             if not parts:
                 _weights().import_fit()  # while threads read further messages
-            number, messages, _ = waiting[0]
-            n_messages += len(messages)
-            n_bytes += sum(map(len, messages))
-            parts.append(take_waiting(read))
-            del messages  # they may be large, and further ones are read
+            number, size, messages = waiting.popleft()
+            parts.append((number, messages, read))
+            n_messages += len(read.digests)
+            n_bytes += size
             if numbered.is_at_end:
                 break
             if n_messages >= self._max_batch() or n_bytes >= MAX_BATCH_BYTES:
@@ -396,7 +392,8 @@ class Sieve:
                 # All sources were read to their ends, so that the open transaction waits for no source.
                 yield from _take_all(parts)
                 for read in all_read:
-                    yield take_waiting(read)
+                    number, _, messages = waiting.popleft()
+                    yield number, messages, read
                 self._executor.release_workers()  # their memory serves the threads that fit the weights
 
             self._learn_read(take_last_parts(), sources, run_jobs, actions, has_more=False)

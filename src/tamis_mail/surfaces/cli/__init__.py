@@ -54,7 +54,7 @@ COMMANDS = {
 
 
 # Commands that hold much memory or run for each message, and leave nothing to do at the end of the process.
-_ENDING_AT_ONCE = (["learn"], ["sort"])
+_COMMANDS_THAT_END_AT_ONCE = frozenset({"learn", "sort"})
 
 
 def command_line(first_word: str = "") -> Parser:
@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{name}: {describe_error(error)}\n")
         discard(sys.stdout)
         return ERROR_STATUS
-    if argv is None and words[:1] in _ENDING_AT_ONCE:
+    if argv is None and words and words[0] in _COMMANDS_THAT_END_AT_ONCE:
         end_process(status)
     return status
 
