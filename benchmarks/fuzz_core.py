@@ -8,8 +8,8 @@ all the same, and a process that ends is noticed.
 
 - Messages: files of the folders, mutated as by `benchmarks.fuzz_mail`, and hostile ones. Each is parsed, its
   tokens are read and hashed. One in `--compare` is also read by a process without the core (TAMIS_CORE=off):
-  tokens and features must be the same to the byte; one in ten of these is read in all versions, which old
-  stores have.
+  tokens and features must be the same to the byte; one in ten of these is also read in the older versions of
+  the tokens, which old stores have.
 - Inputs: calls of every kernel (`benchmarks.hostile_kernels`), all compared where they are not broken.
 - `--all-corpora`: each file of the folders once, as it is, compared in the same way.
 
@@ -44,7 +44,7 @@ Kind = Literal["messages", "inputs", "files"]
 _HELLO: Final = b"Subject: hello\nFrom: ann@a.example\n\nAt noon, as always?\n"
 _LARGEST: Final = 300_000  # bytes of a message that is mutated
 _LARGEST_FILE: Final = 60 << 20  # bytes: a file above is an archive, not a message
-_OLD_VERSION: Final = 10  # one of so many messages that are compared is compared in all versions
+_ALL_VERSIONS: Final = 10  # one of so many messages that are compared is compared in all versions
 _PATIENCE: Final = 120.0  # seconds of silence after which a process is ended
 _PROGRESS: Final = 10.0  # seconds between lines
 _OUTCOMES: Final = ("called", "compared", "refused", "accepted")  # accepted: a broken call that returned
@@ -156,9 +156,9 @@ class Work:
 
 
 def choose_versions(number: int) -> tuple[int, ...]:
-    """Return the versions of the tokens in which a message is compared: the newest, and sometimes all."""
+    """Return the versions of the tokens in which a message is compared: only the newest, or sometimes all."""
     newest = tokens.VERSION
-    return (newest,) if number % _OLD_VERSION else tokens.VERSIONS
+    return (newest,) if number % _ALL_VERSIONS else tokens.VERSIONS
 
 
 def find_faults(work: Work) -> Callable[[int], tuple[str, list[str]]]:

@@ -1315,7 +1315,7 @@ def _read_raw_messages(dice: Generator) -> Call:
         for _ in range(_small_size(dice))  # digests of eight are computed together
     ]
 
-    version = int(dice.integers(2, 4))
+    version = int(dice.integers(2, 4))  # of the tokens: one that the core reads
 
     def call(raws: Any, _: Any) -> Any:
         plain, digests = message.identify(raws)

@@ -3,8 +3,8 @@
 A feature is a token and its view (kind of token); its number is a hash of the token's bytes with the view in
 the lowest bits, so that a store of counts needs neither text nor a column for the view. The hash is part of
 the format of a store: it never changes without `tokens.VERSION`. Version 1 has four views in two bits, and
-later versions have five in three. The compiled core computes the numbers; `hashing`, in plain Python, defines
-them, and is used where there is no core. `tests/mail/features` compares them.
+later versions have five views in three. The compiled core computes the numbers; `hashing`, in plain Python,
+defines them, and is used where there is no core. `tests/mail/features` compares them.
 
 A new token has the number of a known one with probability 1 / 350,000, if a hundred million features of its
 view are known (and 45 bits are those of the hash, as since version 2).

@@ -1,7 +1,8 @@
 """Read the features of messages in batches, which the compiled core keeps in its own memory.
 
 A batch (`core.mail.MessageBatch`) has the canonical form, the digest and the features of each message. Python
-reads the few messages that the core leaves to it. Only tokens of `tokens.COMPILED_VERSIONS` are read so.
+reads the few messages that the core leaves to it. Only tokens of `tokens.COMPILED_VERSIONS` are read
+in this way.
 CANONICAL_FORM and MESSAGE_READER are the readers of the core; both are None if there is no core.
 """
 

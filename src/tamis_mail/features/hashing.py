@@ -19,7 +19,7 @@ FINAL_MULTIPLIER = 0xD6E8FEB86659FD93  # an odd number with irregular bits
 # Start values of the hash, by view; values that are mixed into the hash of a pair, by the words' distance.
 SALTS = tuple(MULTIPLIER * (2 * view + 1) & MASK for view in range(len(VIEWS)))
 DISTANCE_SALTS = tuple(FINAL_MULTIPLIER * distance & MASK for distance in range(PAIR_DISTANCE + 1))
-SUBJECT_SALT = MULTIPLIER  # mixed into the hash of a pair of the subject in place of a DISTANCE_SALT
+SUBJECT_SALT = MULTIPLIER  # mixed into the hash of two words of the subject, in place of one for a distance
 SPACE = 32  # bytes from 0 to this one separate tokens
 _SEPARATORS_TO_SPACE = bytes(max(code, SPACE) for code in range(256))
 BLOCK = 8  # bytes of a token that a step of the hash reads
@@ -47,7 +47,10 @@ def name_features(tokens: Tokens, wanted: Collection[int] | None = None) -> dict
 
 
 def _list_features(tokens: Tokens) -> Iterator[tuple[int, tuple[bytes, ...], int]]:
-    """Yield each feature's number, its token or its two words, and the distance of these (0 for a token)."""
+    """Yield each feature's number, its token or its two words, and the distance of these.
+
+    The distance is 0 for a token, and for two words of the subject, which follow `subject:`.
+    """
     bits = view_bits(tokens.version)
     for state, gram in _hash_grams(tokens.head).items():
         yield _make_number(state, GRAMS, bits), (gram,), 0
@@ -127,7 +130,7 @@ def make_readable(token: bytes) -> str:
 def _hash_token(token: bytes, view: int, longest: int = BLOCK * BLOCKS) -> int:
     """Return the hash state of a token: 64 bits, which `_make_number` turns into the feature's number.
 
-    Of the token, the first `longest` bytes are read.
+    It depends on the length of the token and on its first `longest` bytes.
     """
     state = SALTS[view] ^ len(token)
     for start in range(0, min(len(token), longest), BLOCK):
@@ -137,7 +140,7 @@ def _hash_token(token: bytes, view: int, longest: int = BLOCK * BLOCKS) -> int:
 
 
 def _hash_pair(left: int, right: int, salt: int) -> int:
-    """Return the hash state of a pair, given those of its words."""
+    """Return the hash state of a pair, given those of its words, and the salt for its kind."""
     return ((left ^ salt) * MULTIPLIER + right) & MASK
 
 

@@ -64,7 +64,7 @@ _DATE_PATTERNS = tuple(
 
 @record(frozen=True, slots=True)
 class SentTime:
-    """A date, and the time of day that its text has, in the sender's own zone."""
+    """A date, and the hour and the second that its text has, which are those of the sender's own zone."""
 
     seconds: int  # since 1970
     hour: int
@@ -130,6 +130,7 @@ def parse_sent_time(text: str) -> SentTime | None:
 
 
 def _find_date(text: str) -> re.Match[str] | None:
+    """Return the last date of the first form that occurs in a text."""
     for pattern in _DATE_PATTERNS:
         if matches := list(pattern.finditer(text)):
             return matches[-1]

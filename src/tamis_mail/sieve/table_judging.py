@@ -30,8 +30,8 @@ class TableJudge:
         self._lock = Lock()  # held while the table is read
         self._rule: TableRule | None = None
         self._data_version = -1
-
-        self.token_version = store.token_version()  # of the table that is read last
+        # That of the table that was read last. An upgrade of the store by another process changes it.
+        self.token_version = store.token_version()
 
     def prepare(self) -> None:
         """Read the table, unless a thread has read it before or is reading it."""
@@ -45,7 +45,8 @@ class TableJudge:
     def judge(self, batch: MessageBatch, token_version: int) -> list[Judgement]:
         """Judge the messages of a batch by one state of the store.
 
-        Their features are those of a version of the tokens; they are read again if the store has another one.
+        The batch has the features of `token_version`. If the store has another version by now, the features
+        are read again.
         """
         store = self._store
         offsets: list[float] | None = None  # the log-odds of each message by the imported word list

@@ -5,9 +5,9 @@
 The site's store is the administrator's, for all users of a server; the address of the user's store
 names it, and the weight: `redis://localhost/0?store=ann&site=all&weight=4`. The stores stay separate: users
 learn and forget in their own stores, the administrator in the site's. So forgetting is exact in each store,
-and therefore in the sum. A user's store that is still empty counts the tokens that the site's store counts.
-Each decay doubles the weight of later messages; the counts of the store with fewer decays are multiplied so
-that a message has the same weight.
+and therefore in the sum. A user's store without counts uses the version of the tokens that the site's store
+has. Each decay doubles the weight of later messages; the counts of the store with fewer decays are multiplied
+so that a message has the same weight.
 
 The fitted weights and the other settings are those of the site's store, which has more mail, unless only the
 user's store has fitted weights: then its settings are used. If both stores list the same sender or domain,
@@ -99,7 +99,7 @@ class Overlay:
 
     def __init__(self, own: Store, site: Store, weight: int) -> None:
         self._own, self._site, self._weight = own, site, weight
-        own.adopt_token_version(site)  # otherwise the counts could not be added
+        own.adopt_token_version(site)  # counts of different tokens cannot be added
         self._caches: tuple[RunCache, RunCache] = ({}, {})
         self._cached_version = -1  # the data version of the caches
 

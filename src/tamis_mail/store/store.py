@@ -104,7 +104,7 @@ class Store:
             self.path_name = name_location(path)
         except LocationError as error:
             raise StoreError(str(error)) from error
-        # Returns the version of the tokens that the store counts if it has no counts yet.
+        # Chooses the version of the tokens for a store without counts.
         self._choose_token_version: Callable[[], int] = lambda: VERSION
         self._lock = RLock()  # a connection has one transaction at a time, for all threads
         self._connection = connect(path, create=create, readonly=readonly, bulk=bulk)
@@ -185,7 +185,7 @@ class Store:
     def token_version(self) -> int:
         """Return the version of the tokens that the store counts.
 
-        If it has no counts, that is the newest one, or the one by `adopt_token_version`.
+        A store without counts has the newest version, or that of the store given to `adopt_token_version`.
         """
         version: object = self.integer_setting("tokens")  # of imported counts; 0 if there are none
         if not version:  # all messages of a store have tokens of the same version

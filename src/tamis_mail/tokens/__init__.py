@@ -6,7 +6,7 @@
   `from:@shop.example`, `received:192.0.2`.
 - `words`: the words of the body in order, one line per part of the message, so that neighbours can be paired.
 - `marks`: other properties of the body: hosts, file names, the tree of MIME parts, hidden words, tricks,
-  and patterns of numbers.
+  and numbers with their digits as 9.
 - `relations`: whether the parts of a message agree: `links:other-domain`, `dkim:own-domain`.
 - `patterns`: patterns of the values of header fields: `pattern:subject=Aa_a!`.
 - `subject`: the words of the subject in order, between `^` and `$`, so that neighbours can be paired.
@@ -16,9 +16,9 @@ word or a value, and `~` a property, such as the bit length of a number.
 
 Bytes up to 32 separate the tokens of a document, and words on both sides of a line break are not paired. A
 store counts these tokens, so VERSION changes whenever the tokens of any message change; a store that was made
-with an older version keeps that version. `tests/mail/tokens` has expected tokens of all. Version 1 has no
-relations, and reads the pages of a message in another way (`body`). Version 3 has the tokens of version 2 and
-further ones: patterns, the subject, numbers (`body`), and the relations of `agreements`.
+with an older version keeps that version. `tests/mail/tokens` has expected tokens of all versions. Version 1
+has no relations, and reads the pages of a message in another way (`body`). Version 3 has the tokens of
+version 2 and further ones: patterns, the subject, numbers (`body`), and the relations of `agreements`.
 
 The compiled core reads the tokens of COMPILED_VERSIONS. The modules of this package define them
 (`reference`), read those of other versions, and are used where there is no core.
@@ -35,7 +35,7 @@ __all__ = ["COMPILED_VERSIONS", "VERSION", "VERSIONS", "Tokens", "read"]
 
 VERSIONS = (1, 2, 3)
 VERSION = VERSIONS[-1]  # the version that new stores use
-COMPILED_VERSIONS = () if core is None else (2, 3)  # those that the compiled core reads
+COMPILED_VERSIONS = () if core is None else (2, 3)  # the versions that the compiled core reads
 
 
 @record(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """a message → tokens that say whether its servers, sender, recipient and text agree, and how late it was.
 
 A Received field is called a hop. In it, a server writes the name that the sending computer claimed, the name
-and the address that it has, and often for whom the message is:
-`from claimed (named [192.0.2.1]) by … for <recipient>; date`. The *route* is the set of the registered
-domains of all hosts that the oldest hops name. Newer hops are those of the recipient's own servers, and are
-not read.
+that the server found for the computer's address, this address, and often the recipient of the message:
+`from claimed (found [192.0.2.1]) by … for <recipient>; date`. Only the three oldest hops are read
+(`headers.select_fields`): the newest are written by the recipient's own servers, and are missing if mail is
+judged before it is delivered. The *route* is the set of the registered domains of all hosts that these hops
+name. Where a field has no domain, `none` takes the place of the domain.
 """
 
 import re
@@ -19,18 +20,18 @@ from tamis_mail.tokens.words import split_words
 # Limits; what exceeds them is ignored.
 _SUBJECT = 1000  # characters of the subject that are read
 _SUBJECT_WORDS = 40
-_NAME_WORDS = 3  # words of From that are looked up in the text
+_NAME_WORDS = 3  # words of From that are searched for in the text
 _DATE = 300  # characters of Date, and of a Received field after its last semicolon, that are searched
 
-_CLAIMED = re.compile(r"from \[?+([\w.\-]++)")
-_NAMED = re.compile(r"\(([\w.\-]++) ?+\[")
+_CLAIMED_NAME = re.compile(r"from \[?+([\w.\-]++)")
+_FOUND_NAME = re.compile(r"\(([\w.\-]++) ?+\[")
 _HOST = re.compile(r"(?<![a-z0-9\-])[a-z0-9\-]++(?:\.[a-z0-9\-]++)++")
 
 
 def read(fields: Mapping[str, str], hops: Sequence[str], words: bytes) -> str:
     """Return the tokens of a message, separated by spaces.
 
-    `fields` and `hops` are those that `headers.select_fields` returned, and `words` those of `Tokens`.
+    `headers.select_fields` returns `fields` and `hops`; `words` is `Tokens.words`, the words of the text.
 
     >>> hop = "from mail.example.org (mx.example.org [192.0.2.1]) by mx.example.com for <bob@example.com>"
     >>> fields = {"from": "Ann <ann@example.org>", "to": "bob@example.com", "subject": "A plan for Bob"}
@@ -59,19 +60,20 @@ def read_subject_words(subject: str) -> list[str]:
 
 
 def _describe_hop(name: str, hop: str) -> list[str]:
-    """Return tokens of a hop: whether the claimed name and the known one have one domain; remarks."""
-    claim, named = (
-        find_domain(match[1]) if match else "" for match in (_CLAIMED.match(hop), _NAMED.search(hop))
+    """Return two tokens of a hop: whether the claimed and the found name have one domain, and the remarks."""
+    claimed, found = (
+        find_domain(match[1]) if match else ""
+        for match in (_CLAIMED_NAME.match(hop), _FOUND_NAME.search(hop))
     )
-    if not claim:
+    if not claimed:
         relation = "no-claim"
     else:
-        is_number = claim.replace(".", "").isdecimal()
-        kind = ("address" if is_number else "domain") if "." in claim else "number" if is_number else "word"
-        relation = f"{kind}={'unnamed' if not named else 'same' if claim == named else 'other'}"
+        is_number = claimed.replace(".", "").isdecimal()
+        kind = ("address" if is_number else "domain") if "." in claimed else "number" if is_number else "word"
+        relation = f"{kind}={'unnamed' if not found else 'same' if claimed == found else 'other'}"
     remarks = {"forged": "forged", "unknown": "unknown", "recipient": "for <"}
-    said = "+".join(remark for remark, sign in remarks.items() if sign in hop)
-    return [f"{name}:{relation}", f"{name}-says:{said or 'nothing'}"]
+    present = "+".join(remark for remark, text in remarks.items() if text in hop)
+    return [f"{name}:{relation}", f"{name}-says:{present or 'nothing'}"]
 
 
 def _describe_route(fields: Mapping[str, str], hops: Sequence[str], own_domain: str) -> list[str]:
@@ -104,23 +106,24 @@ def _find_hop_recipients(hop: str) -> list[str]:
 
 
 def _describe_text(fields: Mapping[str, str], words: frozenset[str], own_domain: str) -> list[str]:
-    """Return tokens that say what the text repeats of To, Cc, From and Subject."""
+    """Return tokens that say which words of To, Cc, From and Subject the text repeats."""
     names = {address.partition("@")[0] for address in _find_recipients(fields)}
     kinds = {"local-part": names, "word": fields.get("to", "").lower().split()}
     repeated = "+".join(kind for kind, candidates in kinds.items() if not words.isdisjoint(candidates))
     sender_words = [word.strip(",") for word in fields.get("from", "").lower().split()[:_NAME_WORDS]]
     subject = read_subject_words(fields.get("subject", ""))
-    quarters = round(4 * sum(word in words for word in subject) / max(len(subject), 1))  # 0.5 becomes 0
+    # A half is rounded to the even number.
+    quarters = round(4 * sum(word in words for word in subject) / max(len(subject), 1))
     return [
         f"recipient-in-text:{repeated or 'no'}",
-        f"sender-in-text:{_say(own_domain.partition('.')[0] in words)}",
-        f"from-in-text:{_say(not words.isdisjoint(sender_words))}",
+        f"sender-in-text:{_format_flag(own_domain.partition('.')[0] in words)}",
+        f"from-in-text:{_format_flag(not words.isdisjoint(sender_words))}",
         f"subject-in-text:{quarters}/4",
     ]
 
 
-def _say(is_true: bool) -> str:
-    return "yes" if is_true else "no"
+def _format_flag(flag: bool) -> str:
+    return "yes" if flag else "no"
 
 
 def _describe_delay(date: str, hops: Sequence[str]) -> list[str]:
@@ -128,15 +131,15 @@ def _describe_delay(date: str, hops: Sequence[str]) -> list[str]:
     sent = parse_sent_time(date[:_DATE])
     # The date of a hop is what follows its last semicolon.
     dates = (parse_date(hop.rpartition(";")[2][:_DATE]) for hop in reversed(hops) if ";" in hop)
-    arrived = next((one for one in dates if one is not None), None)
+    arrived = next((seconds for seconds in dates if seconds is not None), None)
     if sent is None or arrived is None:
         missing = "dates" if sent is None and arrived is None else "date" if sent is None else "hop-date"
         return [f"delay:no-{missing}"]
-    late = arrived - sent.seconds
-    size = describe_size(abs(late) // 60)
+    delay = arrived - sent.seconds
+    minutes = describe_size(abs(delay) // 60)
     first_hour = sent.hour // 4 * 4
     return [
-        f"delay:{'-' if late < 0 else ''}{size}min",
+        f"delay:{'-' if delay < 0 else ''}{minutes}min",
         f"sent-hour:{first_hour}-{first_hour + 3}",
         f"sent-seconds:{'other' if sent.second else 'zero'}",
     ]

@@ -23,10 +23,10 @@ _TAGS = 250  # tags of a page that are interpreted: the beginning suffices, and 
 _PAGES = {1: 60_000, 2: 200_000, 3: 200_000}  # characters of a page that are read, by version
 _HIDDEN = 200  # hidden words of a part that are read
 _LINKS = {1: 60, 2: 40, 3: 40}  # links of a part that are read, by version
-_LATER_LINKS = 300  # of the distinct links up to this one, those to new hosts are read, too (version 2)
+_LATER_LINKS = 300  # of the distinct links up to this one, those to new hosts are read, too (since version 2)
 _LINK_LENGTH = 300  # characters of a link that are read
 _PARTS = 40  # parts of a message that are read
-_NUMBERS = 60  # numbers of a part that are read (version 3)
+_NUMBERS = 60  # numbers of a part that are read (since version 3)
 
 _HTML = "text/html"
 _LINK = re.compile(r"(?:https?://|www\.)[^\s<>\"'()\[\]]{1,400}")
@@ -91,7 +91,8 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
     elif version > 1:
         text = remove_style_sheet(text)
     if version > 2:
-        # A part that looks like a page is read as one, but its numbers are those of its declared type.
+        # A part may look like a page without being declared as one: its words are those that the page would
+        # show, and its numbers are those of the whole text.
         marks += _list_numbers(_read_declared_text(part) if is_page and part.kind != _HTML else text)
     folded, tricks = fold_text(text)
     marks += [f"trick~{trick}" for trick in tricks]
@@ -110,7 +111,7 @@ def _read_part(part: Part, body: Body, version: int) -> tuple[str, list[str]]:
 
 
 def _read_declared_text(part: Part) -> str:
-    """Return the visible text of a page, or the text of another part without its style sheet."""
+    """Return the text of a part by its declared type: of a page, what is visible."""
     if part.kind == _HTML:
         return read_html(part.text[: _PAGES[3]], tags=_TAGS).visible[:_TEXT]
     return remove_style_sheet(part.text[:_TEXT])
@@ -149,7 +150,7 @@ def _find_origin(link: str) -> str:
 
 
 def _list_numbers(text: str) -> list[str]:
-    """Return a mark for the pattern of each number: its currency sign, digits as 9, and the signs within it.
+    """Return a mark for each number: the sign before it, its digits as 9, the signs within and after it.
 
     >>> _list_numbers("only $49.95 until 10:30, 100% safe")
     ['number:$99.99', 'number:99:99,', 'number:999%']

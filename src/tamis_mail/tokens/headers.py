@@ -19,7 +19,7 @@ _ADDRESSES = 20  # addresses of a field that are read
 _VALUE = 5000  # characters of a field that are read
 _TOTAL = 100_000  # characters of all fields that are read
 _HOPS = 3  # number of the oldest Received fields (hops of the message) that are read
-_SELECTED = 2000  # characters of a field that `select_fields` returns
+_SELECTED = 2000  # characters of each field that `select_fields` returns
 
 _LOCAL = 100  # characters of an address before the at sign
 _NOT_LOCAL = re.compile(r"[\s<>\"'(),:;@\[\]]")
@@ -83,7 +83,7 @@ def read(fields: Sequence[tuple[str, str]]) -> str:
 
 
 def select_fields(fields: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
-    """Return the first field of each name, and the oldest Received fields, of which the oldest is the last.
+    """Return the value of the first field of each name, and the oldest Received fields, the oldest one last.
 
     >>> select_fields([("received", "from b"), ("to", "a@b.example"), ("received", "from c"), ("to", "x")])
     ({'received': 'from b', 'to': 'a@b.example'}, ['from b', 'from c'])

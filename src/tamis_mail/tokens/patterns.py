@@ -1,13 +1,15 @@
 """header fields → the patterns of their values, which are typical of the program that wrote them.
 
-In a pattern, a run of capital letters of ASCII is `A` and one of small letters is `a`; other signs stay. A
-space is written as `_`, and `_` as `0`, which no pattern has otherwise:
+There are three kinds of patterns:
 
-- `pattern:message-id=…` and those of other fields: digits are left out;
-- `pattern:boundary=…`: digits are `9`, and a run of up to nine letters or digits is followed by its length;
-- `pattern:hop=…`: each of the oldest Received fields without its date, in which only the words with a point
-  or a digit are replaced, by `x`.
+- `pattern:message-id=…`, and those of other fields: a run of capital letters of ASCII is `A`, a run of small
+  letters is `a`, and digits are left out;
+- `pattern:boundary=…`: a run of digits is `9`, and each run of several letters or digits is followed by its
+  length, at most 9;
+- `pattern:hop=…`: one of the oldest Received fields without its date, in which each word with a point or a
+  digit is replaced by `x`.
 
+All other characters stay, but a space is written as `_`, and `_` as `0`, which no pattern has otherwise.
 Patterns are longer than other tokens, so that all their bytes are hashed (`features.hashing`).
 """
 
@@ -15,10 +17,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 # Limits; what exceeds them is ignored.
-_VALUE = 80  # characters of a value whose pattern is made
+_VALUE = 80  # characters of the value of a field, and of a boundary, that are read
 _PATTERN = 40  # characters of the pattern of a field
 _HOP = 80  # characters of the pattern of a Received field
-_RUN = 9  # the length of a longer run of a boundary counts as this one
+_RUN = 9  # longer runs of a boundary are written with this length
 
 _FIELDS = ("message-id", "from", "to", "reply-to", "return-path", "subject", "date")
 _CLASS = {
@@ -31,7 +33,7 @@ _RUNS = re.compile(r"A++|a++|9++")
 _BOUNDARY = re.compile(r"boundary=\"?+([^\";]++)")
 _WORD = re.compile(r"[\w.\-]++")
 _POINT_OR_DIGIT = re.compile(r"[.\d]")
-_SPACES_TO_LINES = {ord(" "): "_", ord("_"): "0"}
+_SPACE_TO_UNDERSCORE = {ord(" "): "_", ord("_"): "0"}
 
 
 def read(fields: Mapping[str, str], hops: Sequence[str]) -> str:
@@ -43,17 +45,18 @@ def read(fields: Mapping[str, str], hops: Sequence[str]) -> str:
     'pattern:boundary=--=0Aa3094'
     """
     tokens = dict.fromkeys(
-        f"pattern:{name}={pattern.translate(_SPACES_TO_LINES)}" for name, pattern in _list(fields, hops)
+        f"pattern:{name}={pattern.translate(_SPACE_TO_UNDERSCORE)}"
+        for name, pattern in _list_patterns(fields, hops)
     )
     return " ".join(tokens)
 
 
-def _list(fields: Mapping[str, str], hops: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each field that has a pattern, and the pattern."""
+def _list_patterns(fields: Mapping[str, str], hops: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each pattern, in which spaces and underscores are not replaced yet."""
     for name in _FIELDS:
         if name in fields:
-            runs = _RUNS.sub(_shorten_run, fields[name][:_VALUE].translate(_TO_CLASS))
-            yield name, runs[:_PATTERN]
+            pattern = _RUNS.sub(_shorten_run, fields[name][:_VALUE].translate(_TO_CLASS))
+            yield name, pattern[:_PATTERN]
     for boundary in _BOUNDARY.findall(fields.get("content-type", "")):
         yield "boundary", _RUNS.sub(_measure_run, boundary[:_VALUE].translate(_TO_CLASS))
     for hop in hops:

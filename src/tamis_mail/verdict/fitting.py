@@ -21,8 +21,8 @@ These coefficients are fitted to messages that are not held out, so they are mul
 m is the number of messages of the smaller class: with few messages, they have little effect.
 
 Both objectives are convex, so that each has one minimum. The result is a function of the set of messages and
-of the counts: messages come in the order of their digests, and every sum is taken in that order, whole or in
-halves that two threads may compute.
+of the counts: messages come in the order of their digests, and every sum over messages is taken in that
+order. Sums by column are taken over each half of the messages, so that two threads can compute them.
 `tests/mail/verdict/test_fitting.py` compares both with scikit-learn and with `tamis.LogisticRegression`. They
 are written in NumPy alone, because the filter is installed without SciPy.
 """
@@ -65,7 +65,7 @@ _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by
 _FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
 _NO_VIEW = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
-_USUAL_PRODUCTS = 7  # of these with one step of the second fit
+_USUAL_PRODUCTS = 7  # products with the Hessian in a usual step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
 
 
@@ -393,7 +393,7 @@ class SparseRows:
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
     features: int
     matrix: "FitMatrix | None" = None  # the same in the core
-    threads: int = 1  # of the core, for one product; the result does not depend on it
+    threads: int = 1  # for a product in the core, of which at most two are used; no result depends on it
 
     @classmethod
     def of(
@@ -434,11 +434,11 @@ class SparseRows:
     def sum_columns(self, values: Floats, vector: Floats) -> Floats:
         """(features,): sum `values`, one per entry and each times the element of its message, by column.
 
-        Each half of the messages is summed, and then the two halves, as two threads of the core do.
+        The two halves of the messages are summed one by one, and then added, as two threads of the core do.
         """
         middle = self.starts[(len(self.starts) - 1) // 2]
         products = values * vector.take(self.rows)
-        first, second = (  # of whole numbers, if there are no entries
+        first, second = (  # without entries, arrays of integers
             np.bincount(self.columns[half], products[half], self.features)
             for half in (slice(middle), slice(middle, None))
         )

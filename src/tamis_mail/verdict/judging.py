@@ -136,7 +136,7 @@ def refuse_negative(smallest: float) -> None:
 def shrinkage(spams: float, hams: float, rule: Rule) -> float:
     """Return the factor of the log-odds: 0 without messages of a class, and near 1 with many of both.
 
-    For tokens of version 2 it is 1 / (1 + patience · (1 / spams + 1 / hams)).
+    Since version 2 of the tokens, it is 1 / (1 + patience · (1 / spams + 1 / hams)).
     """
     smallest = min(spams, hams)
     if smallest <= 0:
@@ -181,10 +181,10 @@ def _compute_contributions(
 ) -> tuple[dict[int, float], float]:
     """Return what each feature adds to the log-odds, and what the numbers of features of the views add.
 
-    The latter is 0 for tokens of version 2; in version 1, it depends on the number of n-grams, and so on the
-    length of the headers. `counts` has for each feature the numbers of messages on the two sides that have
-    it; `spams` and `hams` are the numbers of all messages on these sides, by view: lent messages have only
-    some views.
+    The latter is 0 since version 2 of the tokens; in version 1, it depends on the number of n-grams, and so
+    on the length of the headers. `counts` has for each feature the numbers of messages on the two sides that
+    have it; `spams` and `hams` are the numbers of all messages on these sides, by view: lent messages have
+    only some views.
     """
     sizes = [0] * len(rule.views)
     mask = view_mask(rule.token_version)  # of the bits of a key that are the index of its view

@@ -320,7 +320,7 @@ _VERSION_2_RULE = Rule(  # experiments/0010-learned-weights, 0013-centred-views
     guessed=1.0,
     token_version=2,
 )
-RULES = {  # the default, by version of the tokens; experiments/0017-new-information used that of version 2
+RULES = {  # by version of the tokens; version 3 was measured with the rule of version 2 (experiments/0017)
     1: _VERSION_1_RULE,
     2: _VERSION_2_RULE,
     3: replace(_VERSION_2_RULE, token_version=3),

@@ -30,6 +30,7 @@ SECOND_TOKENS = st.builds(
     words=DOCUMENTS,
     marks=DOCUMENTS,
     relations=DOCUMENTS,
+    version=st.just(2),
 )
 THIRD_TOKENS = st.builds(
     Tokens,
@@ -40,6 +41,7 @@ THIRD_TOKENS = st.builds(
     relations=DOCUMENTS,
     patterns=DOCUMENTS,
     subject=DOCUMENTS,
+    version=st.just(3),
 )
 TOKENS = FIRST_TOKENS | SECOND_TOKENS | THIRD_TOKENS
 

@@ -1,8 +1,8 @@
-"""A store that a tamis made that knew older tokens only works as it did there.
+"""A store that was made by an older tamis, which had older tokens, judges and learns as it did there.
 
-`version-1.store.txt` and `version-2.store.txt` are exports of such stores, and the log-odds are those that
-they gave: with version 1 to the bit. Those of version 2 are fitted, by sums whose rounding depends on the
-processor.
+`version-1.store.txt` and `version-2.store.txt` are exports of such stores. The log-odds are those of these
+tamis: with version 1 to the bit; with version 2, where weights are fitted by sums whose rounding depends on
+the processor, to nine digits.
 """
 
 import json

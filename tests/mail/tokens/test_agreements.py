@@ -1,4 +1,4 @@
-"""Version 3 of the tokens says whether servers, sender, recipient and text agree, and how late mail is."""
+"""Version 3 of the tokens says whether servers, sender, recipient and text agree, and how late mail came."""
 
 import re
 from pathlib import Path
@@ -76,7 +76,7 @@ def received(*hops: str) -> str:
         (received("by b"), "delay:no-dates"),
     ],
 )
-def test_an_agreement_of_header_fields(head: str, token: str) -> None:
+def test_header_fields_have_a_token_of_agreement(head: str, token: str) -> None:
     assert token in read(head).relations.decode().split()
 
 
@@ -98,7 +98,7 @@ def test_an_agreement_of_header_fields(head: str, token: str) -> None:
         ("From: x@shop.example", "x", "subject-in-text:0/4"),
     ],
 )
-def test_an_agreement_with_the_text(head: str, body: str, token: str) -> None:
+def test_fields_and_text_have_a_token_of_agreement(head: str, body: str, token: str) -> None:
     assert token in read(head, body).relations.decode().split()
 
 
@@ -118,14 +118,16 @@ def test_an_agreement_with_the_text(head: str, body: str, token: str) -> None:
         ("Received: " + "ab " * 60, "pattern:hop=" + ("ab_" * 27)[:80]),
     ],
 )
-def test_a_pattern(head: str, token: str) -> None:
+def test_the_value_of_a_field_has_a_pattern(head: str, token: str) -> None:
     assert token in read(head).patterns.decode().split()
 
 
-def test_numbers_have_their_signs_and_are_those_of_each_part() -> None:
+def test_numbers_have_their_signs_and_are_read_in_each_part() -> None:
     marks = read("Subject: s", "$1,299.00 at 10:30 on 2026-11-19, 50% off £5 ٣").marks.decode().split()
     numbers = [mark for mark in marks if mark.startswith("number:")]
-    assert numbers == [f"number:{one}" for one in ("$9,999.99", "99:99", "9999-99-99,", "99%", "£9", "٣")]
+    assert numbers == [
+        f"number:{number}" for number in ("$9,999.99", "99:99", "9999-99-99,", "99%", "£9", "٣")
+    ]
     page = "Content-Type: multipart/alternative; boundary=b"
     body = (
         f"--b\n\n{'word ' * 3000}\n--b\nContent-Type: text/html\n\n<p style='width:7px'>Only $25</p>\n--b--"
@@ -133,13 +135,13 @@ def test_numbers_have_their_signs_and_are_those_of_each_part() -> None:
     assert "number:$99" in read(page, body).marks.decode().split()  # its words are not read
 
 
-def test_neighbours_of_the_subject_are_other_pairs_than_those_of_the_text() -> None:
-    found = hashing.name_features(read("Subject: free money", "free money"))
-    pairs = [name for number, name in found.items() if features.view(number) == features.PAIRS]
+def test_pairs_of_words_of_the_subject_differ_from_those_of_the_text() -> None:
+    names = hashing.name_features(read("Subject: free money", "free money"))
+    pairs = [name for number, name in names.items() if features.view(number) == features.PAIRS]
     assert sorted(pairs) == ["free money", "subject: ^ free", "subject: free money", "subject: money $"]
 
 
-def test_all_bytes_of_a_pattern_count() -> None:
+def test_a_feature_depends_on_all_bytes_of_its_pattern() -> None:
     long = b"x" * 70
     numbers = [hashing.hash_tokens(Tokens(b"", b"", b"", b"", patterns=long + end)) for end in (b"a", b"b")]
     assert numbers[0] != numbers[1]
@@ -150,9 +152,11 @@ def test_hops_that_are_newer_than_the_three_oldest_change_nothing() -> None:
     newer = received(
         "from own.example (unknown [192.0.2.9]) by mx for <me@b>; Sat, 24 Aug 2002 15:10:00 +0000"
     )
-    one, two = (read(f"{head}\n{DATE}\nFrom: a@b.example", "hello") for head in (old, f"{newer}\n{old}"))
-    assert one.relations == two.relations
-    assert one.patterns == two.patterns
+    with_old, with_all = (
+        read(f"{head}\n{DATE}\nFrom: a@b.example", "hello") for head in (old, f"{newer}\n{old}")
+    )
+    assert with_old.relations == with_all.relations
+    assert with_old.patterns == with_all.patterns
 
 
 @pytest.mark.parametrize("name", ["X-Spam-Status", "X-Bogosity", "Status", "X-Mozilla-Status"])
@@ -177,15 +181,15 @@ def test_version_3_has_all_features_of_version_2_and_further_ones() -> None:
 
 
 @given(st.binary(max_size=2000))
-def test_any_bytes_have_few_printable_tokens_of_bounded_length(raw: bytes) -> None:
+def test_any_bytes_have_tokens_of_bounded_length(raw: bytes) -> None:
     message = parse(canonical(raw))
-    found = reference.read(message, 3)
-    for token in found.patterns.decode().split(" "):
+    read_tokens = reference.read(message, 3)
+    for token in read_tokens.patterns.decode().split(" "):
         assert re.fullmatch(r"(pattern:[a-z\-]{2,12}=\S{0,80})?", token), token
-    assert all(len(mark) <= 47 for mark in found.marks.decode().split() if mark.startswith("number:"))
-    assert found.subject.startswith(b"^ ")
-    assert found.subject.endswith(b" $")
-    assert len(found.subject.split()) <= 42
+    assert all(len(mark) <= 47 for mark in read_tokens.marks.decode().split() if mark.startswith("number:"))
+    assert read_tokens.subject.startswith(b"^ ")
+    assert read_tokens.subject.endswith(b" $")
+    assert len(read_tokens.subject.split()) <= 42
 
 
 HOSTILE = {

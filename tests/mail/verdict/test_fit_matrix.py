@@ -55,7 +55,7 @@ def test_products_and_steps_have_the_bits_of_numpy(
 
 
 def test_a_second_thread_changes_no_bit_however_late_it_is() -> None:
-    """Many small products, of which now this thread and now the other one computes the second half."""
+    """The second half of each of many small products is computed by either thread, whichever is first."""
     alone, plain = _matrix(30, 400, 3, 0)
     shared = replace(alone, threads=2)
     rng = np.random.default_rng(1)
