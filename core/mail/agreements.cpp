@@ -18,17 +18,19 @@ namespace tamis::mail {
 
 namespace {
 
+// The same limits as in the reference.
 constexpr std::size_t kSubject = 1000;  // Characters of the subject that are read.
 constexpr std::size_t kSubjectWords = 40;
-constexpr std::size_t kNameWords = 3;  // Words of From that are looked for in the text.
+constexpr std::size_t kNameWords = 3;  // Words of From that are searched for in the text.
 constexpr std::size_t kDate = 300;     // Characters of a date that are read.
 
-// The numbers of tokens, in groups: of the first one of each group.
-constexpr std::size_t kHopNames = 2;       // The oldest hop and the one after it are described.
-constexpr std::size_t kRelationsOfHop = 13;  // No claim, or one of four kinds of names in one of three relations.
-constexpr std::size_t kRemarks = 8;        // Each of three remarks is there, or not.
+// The sizes of groups of tokens.
+constexpr std::size_t kHopNames = 2;       // The oldest hop and the second oldest are described.
+constexpr std::size_t kRelationsOfHop = 13;  // No claim, or a name of one of four kinds in one of three relations.
+constexpr std::size_t kRemarks = 8;        // Of three remarks, each may be there.
 constexpr std::size_t kNumberSizes = 12;   // Of recipients, of which there are fewer than 2^11.
 constexpr std::size_t kDelaySizes = 40;    // Of minutes between the years 1971 and 9999.
+// The number of the first token of each group.
 constexpr std::size_t kHop = 0;
 constexpr std::size_t kSays = kHop + kHopNames * kRelationsOfHop;
 constexpr std::size_t kRoute = kSays + kHopNames * kRemarks;
@@ -45,14 +47,14 @@ constexpr std::size_t kSentHour = kDelay + 2 * kDelaySizes;
 constexpr std::size_t kSentSeconds = kSentHour + 7;
 constexpr std::size_t kTokens = kSentSeconds + 2;
 
-// Returns the bit length of a number: the number of its size (`describe_size`).
+// Returns the bit length of a number: numbers that `describe_size` describes in the same way have the same.
 std::size_t find_size(std::uint64_t number) {
   std::size_t bits = 0;
   for (; number != 0; number >>= 1) ++bits;
   return bits;
 }
 
-// All tokens, by number, and their features.
+// The texts and the features of all tokens, by number.
 struct Vocabulary {
   std::array<std::string, kTokens> texts;
   std::array<std::uint64_t, kTokens> features;
@@ -119,7 +121,7 @@ class LowerCase {
   std::list<Text> texts_;
 };
 
-// The same of ASCII, in memory that a thread uses again.
+// The same for fields of ASCII, in memory that the thread uses again for its next message.
 template <>
 class LowerCase<char> {
  public:
@@ -136,13 +138,13 @@ class LowerCase<char> {
   }
 
  private:
-  static constexpr std::size_t kFields = 5;
+  static constexpr std::size_t kFields = 5;  // From, To, Cc, Message-ID and Return-Path.
   static thread_local std::string bytes_;
   std::size_t size_ = 0;
 };
 thread_local std::string LowerCase<char>::bytes_;
 
-// Whether the body may have a word with this character, and as it is: those of ASCII have only letters, digits and two signs.
+// Whether a word of the body may have this character: of ASCII, these are only small letters, digits and two signs.
 bool is_of_body(char32_t c) { return c >= 128 || is_lower_alnum(c) || c == U'$' || c == U'!'; }
 
 template <class Char>
@@ -187,7 +189,7 @@ void for_each_host(View<Char> text, Use use) {
   }
 }
 
-// Reads the fields that are compared with each other; they have text of one form: bytes if all of them are ASCII, or code points.
+// Reads the fields that are compared with each other, all as bytes if all of them are ASCII, and otherwise all as code points.
 template <class Char>
 class FieldReader {
  public:
@@ -239,29 +241,29 @@ class FieldReader {
     for (const View<Char> address : recipients_) search_word(search_, kLocalPart, before_first(address, Char{'@'}));
   }
 
-  // Reads a hop; the oldest ones are described.
+  // Reads a hop, given how many hops are older; the two oldest ones are described.
   void read_hop(std::size_t age, const Hop<Char>& hop) {
     const View<Char> text = hop.lowered;
     // The claimed name: `from \[?+([\w.\-]++)` at the beginning.
     const std::size_t claim_start = !is_at(text, 0, kFrom) ? kNowhere : kFrom.size() + is_at(text, kFrom.size(), "[");
-    View<Char> claim, known;
+    View<Char> claimed, found;
     for (const HopWord& word : hop.words) {
       const View<Char> characters = text.substr(word.start, word.end - word.start);
-      if (word.start == claim_start) claim = characters;
-      // The known name: the first `\(([\w.\-]++) ?+\[`.
-      if (word.start > 0 && text[word.start - 1] == Char{'('} && known.empty() &&
+      if (word.start == claim_start) claimed = characters;
+      // The name that the server found: the first `\(([\w.\-]++) ?+\[`.
+      if (word.start > 0 && text[word.start - 1] == Char{'('} && found.empty() &&
           is_at(text, word.end + is_at(text, word.end, " "), "[")) {
-        known = characters;
+        found = characters;
       }
       if (word.has_point) read_hosts(characters, word.is_unusual);
     }
     const bool has_recipient = read_recipients(text);
     if (age >= kHopNames) return;
-    tokens_.add(kHop + age * kRelationsOfHop + compare_names(claim, known));
+    tokens_.add(kHop + age * kRelationsOfHop + compare_names(claimed, found));
     tokens_.add(kSays + age * kRemarks + hop.has_forged + 2 * hop.has_unknown + 4 * has_recipient);
   }
 
-  // Reads what follows "for <" up to a closing bracket; returns whether there is such a beginning.
+  // Reads each recipient between "for <" and ">"; returns whether the hop has "for <".
   bool read_recipients(View<Char> text) {
     bool has_recipient = false;
     std::size_t next = 0;  // Where the next one may begin.
@@ -273,14 +275,14 @@ class FieldReader {
       if (end == kNowhere) break;
       next = end;
       if (end == place + 1) continue;
-      is_known_ = true;
+      names_recipient_ = true;
       const View<Char> recipient = cut(text, place + 1, end);
       is_addressed_ = is_addressed_ || std::binary_search(recipients_.begin(), recipients_.end(), recipient);
     }
     return has_recipient;
   }
 
-  // Looks for the domains among the hosts in a word with a point.
+  // Searches for the domains of the fields among the hosts in a word with a point.
   void read_hosts(View<Char> word, bool is_unusual) {
     const auto read_host = [this](View<Char> host) {
       for (std::size_t i = 0; i < kDomains; ++i) {  // The domain of a host is the end of its name.
@@ -290,14 +292,14 @@ class FieldReader {
       }
     };
     if (is_unusual) return for_each_host(word, read_host);
-    // All of the word is a host, but for a point at its beginning or its end.
+    // The whole word is a host, but for a point at its beginning or its end.
     if (word.back() == Char{'.'}) word.remove_suffix(1);
-    if (!may_matter(word)) return;
+    if (!may_end_with_domain(word)) return;
     if (!word.empty() && word.front() == Char{'.'}) word.remove_prefix(1);
     if (word.find(Char{'.'}) != kNowhere) read_host(word);
   }
 
-  // The last four characters as one number; 0 if there are fewer.
+  // Returns the last four characters as one number, to which each contributes 16 bits; 0 if there are fewer.
   static std::uint64_t read_ending(View<Char> name) {
     if (name.size() < 4) return 0;
     std::uint64_t ending = 0;
@@ -305,22 +307,22 @@ class FieldReader {
     return ending;
   }
 
-  // Whether a word may have the last characters of a domain.
-  bool may_matter(View<Char> word) const {
+  // Whether a word may end with one of the domains.
+  bool may_end_with_domain(View<Char> word) const {
     const std::uint64_t ending = read_ending(word);
     return std::any_of(endings_.begin(), endings_.end(), [ending](std::uint64_t one) { return one == 0 || one == ending; });
   }
 
-  // Returns what the name that a computer claimed is, and whether it has the domain of the known name, as a number below
-  // kRelationsOfHop.
-  static std::size_t compare_names(View<Char> claim, View<Char> known) {
-    claim = find_lowered_domain(claim);
-    known = find_lowered_domain(known);
-    if (claim.empty()) return 0;
-    const bool has_point = claim.find(Char{'.'}) != kNowhere;
-    bool is_number = claim.find_first_not_of(Char{'.'}) != kNowhere;
-    for (const Char c : claim) is_number = is_number && (c == Char{'.'} || is_decimal(c));
-    return 1 + 3 * (is_number + 2 * has_point) + (known.empty() ? 0 : claim == known ? 1 : 2);
+  // Returns a number below kRelationsOfHop: of which kind the claimed name is, and whether its domain is that of the name that the
+  // server found.
+  static std::size_t compare_names(View<Char> claimed, View<Char> found) {
+    claimed = find_lowered_domain(claimed);
+    found = find_lowered_domain(found);
+    if (claimed.empty()) return 0;
+    const bool has_point = claimed.find(Char{'.'}) != kNowhere;
+    bool is_number = claimed.find_first_not_of(Char{'.'}) != kNowhere;
+    for (const Char c : claimed) is_number = is_number && (c == Char{'.'} || is_decimal(c));
+    return 1 + 3 * (is_number + 2 * has_point) + (found.empty() ? 0 : claimed == found ? 1 : 2);
   }
 
   // Adds tokens that compare all hops with From, Message-ID, Return-Path, To and Cc.
@@ -331,16 +333,17 @@ class FieldReader {
     tokens_.add(kRoute + is_in_route_[kOwn]);
     tokens_.add(kMessageId + compare_domain(kOfMessageId));
     tokens_.add(kReturnPath + compare_domain(kOfReturnPath));
-    tokens_.add(kHopRecipient + (!is_known_ ? 0 : is_addressed_ ? 2 : 1) * kNumberSizes + find_size(recipients_.size()));
+    tokens_.add(kHopRecipient + (!names_recipient_ ? 0 : is_addressed_ ? 2 : 1) * kNumberSizes + find_size(recipients_.size()));
   }
 
   WordSearch& search_;
   AgreementTokens& tokens_;
   std::array<View<Char>, kDomains> domains_;
   std::array<bool, kDomains> is_in_route_{};
-  std::array<std::uint64_t, kDomains> endings_{};  // The last characters of each domain.
+  std::array<std::uint64_t, kDomains> endings_{};  // Of the domains, by `read_ending`.
   std::vector<View<Char>> recipients_;
-  bool is_known_ = false, is_addressed_ = false;  // Whether a hop names a recipient, and one of those of To and Cc.
+  // Whether a hop names a recipient, and whether one of these is in To or Cc.
+  bool names_recipient_ = false, is_addressed_ = false;
 };
 
 std::optional<SentTime> read_time(const Field* field) {
@@ -348,7 +351,7 @@ std::optional<SentTime> read_time(const Field* field) {
   return field->visit([](auto value) { return parse_sent_time(first(value, kDate)); });
 }
 
-// The date after the last semicolon of a hop.
+// Reads the date after the last semicolon of a hop.
 std::optional<SentTime> read_hop_time(const Field& hop) {
   return hop.visit([](auto whole) -> std::optional<SentTime> {
     const auto value = first(whole, kSelectedValue);
@@ -358,7 +361,7 @@ std::optional<SentTime> read_hop_time(const Field& hop) {
   });
 }
 
-// The time from Date to the oldest hop with a date, and the time of day in Date.
+// Adds tokens of the time from Date to the oldest hop with a date, and of the time of day in Date.
 void describe_delay(const SelectedFields& fields, AgreementTokens& tokens) {
   const std::optional<SentTime> sent = read_time(fields.date);
   std::optional<SentTime> arrived;
@@ -401,13 +404,13 @@ void Agreements::read_subject(WordSearch& search) {
   subject_.append(" $");
 }
 
-// Adds the tokens of what the text repeats, and those of the delay.
+// Adds tokens that say which words of the fields the body repeats, and those of the delay.
 void Agreements::compare_text(const WordSearch& search) {
   const auto has_found = [&search](WantedKind kind) { return static_cast<std::size_t>(search.count_found(kind) > 0); };
   tokens_.add(kRecipientInText + has_found(kLocalPart) + 2 * has_found(kWordOfTo));
   tokens_.add(kSenderInText + has_found(kLabelOfSender));
   tokens_.add(kFromInText + has_found(kWordOfFrom));
-  // As `round`: a half becomes the even number beside it.
+  // As Python's `round`: a half is rounded to the even number.
   const std::size_t found = 4 * search.count_found(kWordOfSubject), words = std::max<std::size_t>(subject_words_, 1);
   std::size_t quarters = found / words;
   const std::size_t rest = 2 * (found % words);

@@ -253,11 +253,11 @@ bool looks_like_page(TextView text) {
 TextView view_text(const Text& text) { return text; }
 std::string_view view_text(const std::string& ascii) { return ascii; }
 
-// The patterns of the numbers of a part, without those that are repeated.
+// The patterns of the numbers of a part, each once.
 template <class Char>
 class NumberPatterns {
  public:
-  // Returns the pattern of a number: its first characters, in which 9 stands for each digit; nothing if it is repeated.
+  // Returns the pattern of a number, its first characters with 9 for each digit; nothing if an earlier number had the same pattern.
   View<Char> add(View<Char> number) {
     number = first(number, kLongestToken);
     Char* const pattern = known_.data() + count_ * kLongestToken;
@@ -280,7 +280,7 @@ class NumberPatterns {
  private:
   std::array<Char, kNumbers * kLongestToken> known_;
   std::array<std::uint8_t, kNumbers> sizes_;
-  std::array<std::uint8_t, 128> slots_{};  // The place of a known pattern and one, or 0, by a hash; more than twice kNumbers.
+  std::array<std::uint8_t, 128> slots_{};  // By a hash: 1 + the place of a pattern, or 0. More than twice kNumbers.
   std::size_t count_ = 0;
 };
 
@@ -383,14 +383,14 @@ AnyText BodyReader::read_visible(const Part& part) {
   if (version_ > 2) {
     if (part.kind == U"text/html") {
       std::visit([this](const auto& text) { read_numbers(view_text(text)); }, page.visible);
-    } else {  // What looks like a page is read as one, but its numbers are those of its declared type.
+    } else {  // A part that only looks like a page is read as one, but its numbers are those of the whole text.
       read_declared_numbers(part);
     }
   }
   return std::move(page.visible);
 }
 
-// Reads the numbers of a page that is shown, or of another part without its style sheet.
+// Reads the numbers in the text of a part by its declared type: of a page, in what is visible.
 void BodyReader::read_declared_numbers(const Part& part) {
   if (part.kind == U"text/html") {
     Page page = read_part_as_page(part);

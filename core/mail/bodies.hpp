@@ -1,5 +1,6 @@
 // Reads the body of a message: its words in order, and marks (tokens for hosts, files, structure, hidden words and tricks). The
-// reference is `tamis_mail.tokens.body`, of which versions 2 and 3 are read here; tests/mail/tokens/test_compiled_pages.py compares the two.
+// reference is `tamis_mail.tokens.body`, of which versions 2 and 3 are read here; tests/mail/tokens/test_compiled_pages.py compares
+// the two.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Body {
 };
 
 // Reads the body of a `tamis_mail.message.Message`: all of its parts, because mail programs differ in which they show.
-// `version` is that of the tokens: since version 3, the marks have the numbers.
+// `version` is that of the tokens: since version 3, numbers are among the marks.
 Body read_body(const Message& message, int version);
 
 }  // namespace tamis::mail

@@ -9,14 +9,15 @@
 
 namespace tamis::mail {
 
-// Begins a thread, if it is wanted and there can be one, which ends with this object.
+// Starts a second thread, if it is wanted and the system allows one; it ends with this object. Only the thread that made the
+// object may call its functions.
 class Companion {
  public:
   explicit Companion(bool is_wanted) {
     if (!is_wanted) return;
     try {
       thread_ = std::thread([this] { work(); });
-    } catch (const std::system_error&) {  // There are too many threads: this one does all work.
+    } catch (const std::system_error&) {  // There are too many threads: the caller's does all the work.
     }
   }
   ~Companion() {
@@ -27,8 +28,8 @@ class Companion {
   Companion(const Companion&) = delete;
   Companion& operator=(const Companion&) = delete;
 
-  // Calls task(0) and task(1), which must not throw. The second call is made by the other thread, or by this one if the other has not
-  // begun with it: so nobody waits for a thread that gets no processor.
+  // Calls task(0) in this thread, and task(1); neither may throw. The second thread makes the second call, or this one does if the
+  // second has not begun it by then: so this thread never waits for one that has not got a processor.
   template <class Task>
   void run(const Task& task) {
     if (!thread_.joinable()) {
@@ -40,8 +41,8 @@ class Companion {
     call_ = [](const void* argument) { (*static_cast<const Task*>(argument))(1); };
     change_state(kOffered);
     task(0);
-    State offered = kOffered;
-    if (state_.compare_exchange_strong(offered, kIdle)) {
+    State state = kOffered;
+    if (state_.compare_exchange_strong(state, kIdle)) {
       task(1);
     } else {
       wait([this] { return state_ == kIdle; });
@@ -49,17 +50,19 @@ class Companion {
   }
 
  private:
+  // Of the second call: there is none, it may be taken, the second thread makes it; or this object ends.
   enum State { kIdle, kOffered, kTaken, kEnd };
-  static constexpr int kYields = 100;  // Before a thread sleeps: to wake it takes longer.
+  // How often a waiting thread yields before it sleeps: to wake a thread takes longer than most waiting does.
+  static constexpr int kYields = 100;
 
   void work() {
     for (;;) {
       wait([this] { return state_ == kOffered || state_ == kEnd; });
-      State offered = kOffered;
-      if (state_.compare_exchange_strong(offered, kTaken)) {
+      State state = kOffered;  // If it is another one, it is written here.
+      if (state_.compare_exchange_strong(state, kTaken)) {
         call_(argument_);
         change_state(kIdle);
-      } else if (offered == kEnd) {
+      } else if (state == kEnd) {
         return;
       }
     }

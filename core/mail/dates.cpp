@@ -45,11 +45,11 @@ class DateScanner {
  public:
   explicit DateScanner(View<Char> text) : text_(text) {}
 
-  // Finds a date that begins at `start`; its end is `place` then.
+  // Reads a date that begins at `start`, if there is one; then `place` is its end.
   bool match(Form form, std::size_t start);
-  // Finds the only date of a text in the usual form, such as " Fri, 23 Aug 2002 23:10:22 +0800 (HKT)".
+  // Reads a text with one date in the usual form, such as " Fri, 23 Aug 2002 23:10:22 +0800 (HKT)", if it is one.
   bool match_usual();
-  // Returns the date that was found; nothing if there is no such day or time.
+  // Returns the date that was read; nothing if there is no such day or time.
   std::optional<SentTime> find_time() const;
 
   std::size_t place = 0;
@@ -86,7 +86,7 @@ class DateScanner {
     ++place;
     return true;
   }
-  // Whether a name in lower case is at a place, in any case.
+  // Whether a name, which is given in lower case, is at a place, with letters of any case.
   bool is_name(std::size_t at, std::string_view name) const {
     if (text_.size() - at < name.size()) return false;
     for (std::size_t i = 0; i < name.size(); ++i) {
@@ -97,9 +97,9 @@ class DateScanner {
   bool read_month();
   bool read_day_and_time();
   bool read_time();
-  // Reads a zone that begins here; false if there is none.
+  // Reads a zone that begins at `place`; returns false if there is none.
   bool read_zone();
-  // The same for a zone that may be missing, and blanks before it.
+  // Reads the zone at the end of a date, which may be missing, and the blanks before it.
   void read_last_zone();
   bool read_offset(std::size_t at);
 
@@ -139,7 +139,7 @@ bool DateScanner<Char>::match(Form form, std::size_t start) {
 
 template <class Char>
 bool DateScanner<Char>::match_usual() {
-  constexpr std::size_t kUsual = 31;  // Characters with two digits of the day. A shorter text is searched in the general way.
+  constexpr std::size_t kUsual = 31;  // Characters if the day has two digits. A shorter text is searched in the general way.
   std::size_t at = !text_.empty() && text_[0] == Char{' '};
   if (text_.size() < at + kUsual || !is(U',', at + 3) || !is(U' ', at + 4)) return false;
   if (!is_letter(text_[at]) || !is_letter(text_[at + 1]) || !is_letter(text_[at + 2]) || !is_digit(text_[at + 5])) return false;
@@ -184,7 +184,7 @@ bool DateScanner<Char>::read_month() {
   return true;
 }
 
-// The beginning of two forms: "Aug 23 23:10:22 ".
+// Reads the beginning of two forms: "Aug 23 23:10:22 ".
 template <class Char>
 bool DateScanner<Char>::read_day_and_time() {
   return read_month() && skip_blanks() && read_number(1, 2, day_) && skip_blanks() && read_time() && skip_blanks();
@@ -287,7 +287,7 @@ bool may_begin(View<Char> text, std::size_t place, Form form) {
   return is_letter(text[place]) && (place == 0 || !is_letter(text[place - 1]));
 }
 
-// Finds the last of the dates of a form that do not overlap, from left to right.
+// Finds the dates of a form from left to right, which do not overlap; returns whether there are any. `time` is the last one.
 template <class Char>
 bool find_last(View<Char> text, Form form, std::optional<SentTime>& time) {
   DateScanner<Char> scanner(text);
@@ -307,15 +307,15 @@ bool find_last(View<Char> text, Form form, std::optional<SentTime>& time) {
 template <class Char>
 std::optional<SentTime> parse(View<Char> text) {
   std::optional<SentTime> time;
-  // Nearly all dates have the usual form, most others are the last thing in a field and have the first form: it is searched for
-  // from right to left.
+  // Nearly all dates have the usual form. Most others have the form kMail and are at the end of a field, so that this form is
+  // searched for from right to left.
   DateScanner<Char> scanner(text);
   if (scanner.match_usual()) return scanner.find_time();
   bool may_have_time = false;  // Every form has a time: digits, a colon or a point, and digits.
   for (std::size_t place = text.size(); place-- > 0;) {
     may_have_time = may_have_time || text[place] == Char{':'} || text[place] == Char{'.'};
     if (!may_have_time || !begins_number(text, place) || !scanner.match(Form::kMail, place)) continue;
-    // After one of these signs, the number may belong to the end of an earlier date, which counts then.
+    // After one of these signs, the number may belong to the end of an earlier date: then the earlier date counts.
     const char32_t before = place > 0 ? static_cast<char32_t>(text[place - 1]) : U' ';
     const bool may_overlap = before == U':' || before == U'.' || before == U',' || before == U'+' || before == U'-';
     if (!may_overlap) return scanner.find_time();

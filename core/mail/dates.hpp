@@ -10,7 +10,7 @@
 
 namespace tamis::mail {
 
-// A date, and the time of day that its text has, in the sender's own zone.
+// A date, and the hour and the second that its text has, which are those of the sender's own zone.
 struct SentTime {
   std::int64_t seconds = 0;  // Since 1970.
   std::int64_t hour = 0, second = 0;
@@ -20,7 +20,7 @@ struct SentTime {
 std::optional<SentTime> parse_sent_time(TextView text);
 std::optional<SentTime> parse_sent_time(std::string_view ascii);
 
-// Reads the time of arrival: the fields of a message one after the other, until its date is known.
+// Reads the time of arrival from the fields of a message, one after the other, until it is known.
 class DateReader {
  public:
   // Returns whether the value of a field of this name, which is the next one, may matter.

@@ -1,4 +1,4 @@
-// The header fields of a message and the addresses in them, for headers.cpp and relations.cpp.
+// The header fields of a message and the addresses in them.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ struct SelectedFields {
   const Field* subject = nullptr;
   const Field* date = nullptr;
   const Field* content_type = nullptr;
-  std::array<const Field*, 3> hops{};  // The oldest one is the last of `hop_count`.
+  std::array<const Field*, 3> hops{};  // Of the first `hop_count`, the last one is the oldest.
   std::size_t hop_count = 0;
 };
 constexpr std::size_t kSelectedValue = 2000;  // Characters of a selected field that are read.
@@ -76,7 +76,7 @@ SelectedFields select_fields(const std::vector<Field>& fields);
 using Place = std::pair<std::size_t, std::size_t>;
 std::vector<Place> find_addresses(TextView value);
 std::vector<Place> find_addresses(std::string_view value);
-// Returns the value with a space in place of each of its addresses.
+// Returns a value with a space in place of each of its addresses, which are those of `find_addresses`.
 Text remove_addresses(TextView value, const std::vector<Place>& addresses);
 std::string remove_addresses(std::string_view value, const std::vector<Place>& addresses);
 

@@ -174,8 +174,8 @@ class FitMatrix {
     }
   }
 
-  // sums[j] = Σ value * vector[row] over the entries of column j, and squares[j] = Σ value² * squared_vector[row]. The entries of each
-  // half of the rows are added one after the other, and then the two halves.
+  // sums[j] = Σ value * vector[row] over the entries of column j, and squares[j] = Σ value² * squared_vector[row]. In each half of
+  // the rows, entries are added one after the other; then the two sums are added. The result does not depend on the number of threads.
   void multiply_transposed(Input<double, 1> vector, Input<double, 1> squared_vector, std::size_t threads, Output<double, 1> sums,
                            Output<double, 1> squares) const {
     const std::size_t rows = values_.size(), features = slots_.size();
@@ -224,7 +224,8 @@ class FitMatrix {
     double product = sum_pairwise(terms.data(), features);
     const double tolerance = forcing * product;
     Companion companion(threads > 1);
-    const auto multiply_half = [&](std::size_t half) {  // XᵀWX of half of the rows, while the entries of kRows are in the cache.
+    // Computes XᵀWX direction for half of the rows, kRows at a time, so that their entries are still in the cache.
+    const auto multiply_half = [&](std::size_t half) {
       std::vector<double>& image = images[half];
       std::fill(image.begin(), image.end(), 0.0);
       const std::size_t end = first_row(half + 1);
@@ -259,7 +260,7 @@ class FitMatrix {
   }
 
  private:
-  // Rows are added in two halves, which two threads can do.
+  // Rows are added in two halves, so that two threads can add them.
   static constexpr std::size_t kHalves = 2;
   std::size_t first_row(std::size_t half) const { return values_.size() * half / kHalves; }
 

@@ -13,11 +13,11 @@ namespace {
 constexpr int kKeyBits = 48;
 constexpr std::size_t kGramSize = 5;
 constexpr std::size_t kBlock = 8;   // Bytes of a token per step of the hash.
-constexpr std::size_t kBlocks = 5;  // The hash depends on a token's length and on its first 40 bytes.
+constexpr std::size_t kBlocks = 5;  // The hash depends on a token's length and on its first 40 bytes; of a pattern, on all bytes.
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15;
 constexpr std::uint64_t kFinalMultiplier = 0xD6E8FEB86659FD93;
-constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words with no other between them …
-constexpr std::uint64_t kSubjectSalt = kMultiplier;    // … and two of the subject.
+constexpr std::uint64_t kPairSalt = kFinalMultiplier;  // For two words of the body with no other between them.
+constexpr std::uint64_t kSubjectSalt = kMultiplier;    // For two words of the subject.
 constexpr unsigned char kSpace = 32;                   // Bytes up to this one separate tokens.
 
 enum View : std::uint64_t { kGrams, kHeaders, kWords, kPairs, kRelations };
@@ -151,7 +151,7 @@ void add_tokens(std::string_view document, View view, int view_bits, std::vector
   while (token.advance()) features.push_back(make_feature(token.state, view, view_bits));
 }
 
-// Words, and pairs of neighbours on one line. Calls `see` with the scanner at each word.
+// Adds words, and pairs of neighbours on one line. Calls `see` with the scanner at each word.
 template <class See>
 void add_words_and_pairs(std::string_view words, int view_bits, See see, std::vector<std::uint64_t>& features) {
   TokenScanner word(words, kWords);
@@ -238,7 +238,7 @@ void WordSearch::compare(std::uint64_t state, std::string_view word) {
     Word& one = words_[*link - 1];
     if (one.state == state && text_of(one) == word) {
       for (std::size_t kind = 0; kind < kWantedKinds; ++kind) found_[kind] += one.counts[kind];
-      *link = one.next;  // It is not looked for any more.
+      *link = one.next;  // It is not searched for again.
       return;
     }
     link = &one.next;

@@ -17,10 +17,11 @@ struct Documents {
   std::string_view head, headers, words, marks, relations, patterns, subject;
 };
 
-// The kinds of words that are looked for in the body.
+// The kinds of words that are searched for in the body: parts of addresses of recipients, words of To, the first label of the
+// sender's domain, words of From, and words of the subject.
 enum WantedKind : std::size_t { kLocalPart, kWordOfTo, kLabelOfSender, kWordOfFrom, kWordOfSubject, kWantedKinds };
 
-// Words that are looked for in the body while its words are hashed.
+// Words that are searched for in the body while its words are hashed.
 class WordSearch {
  public:
   WordSearch() {
@@ -31,11 +32,11 @@ class WordSearch {
   void add(WantedKind kind, std::string_view word);
   // The number of words of a kind that were seen.
   std::size_t count_found(WantedKind kind) const { return found_[kind]; }
-  // Tells of a word of the body and of the state of its hash.
+  // Takes a word of the body, and the state of its hash, and compares it with the words that are searched for.
   void see(std::uint64_t state, std::string_view word) {
     if (firsts_[state % kBuckets] != 0) compare(state, word);
   }
-  // Tells of all words of a document.
+  // The same for all words of a document.
   void see_all(std::string_view document);
 
  private:
@@ -44,24 +45,25 @@ class WordSearch {
     std::uint64_t state;
     std::size_t start, size;  // Of its bytes in `bytes_`.
     std::array<std::uint32_t, kWantedKinds> counts;
-    std::uint32_t next;  // The next word in the same bucket: its number and one, or 0.
+    std::uint32_t next;  // 1 + the place of the next word in the same bucket, or 0.
   };
 
   std::string_view text_of(const Word& word) const { return std::string_view(bytes_).substr(word.start, word.size); }
   void compare(std::uint64_t state, std::string_view word);
 
-  std::array<std::uint32_t, kBuckets> firsts_{};  // The first word of each bucket that was not seen yet, in the same form.
+  std::array<std::uint32_t, kBuckets> firsts_{};  // Of each bucket, 1 + the place of the first word that was not seen yet, or 0.
   std::array<std::size_t, kWantedKinds> found_{};
   std::vector<Word> words_;
   std::string bytes_;
 };
 
-// Computes the features of the documents of a message, one after the other. There is one at a time in each thread.
+// Computes the features of the documents of a message, one after the other. A thread may have one such object at a time, because
+// they share its memory.
 class FeatureHasher {
  public:
   struct Memory;
 
-  // `version` is that of the tokens; `bytes` is the size of all documents, about.
+  // `version` is that of the tokens; `bytes` is the size of the head and the words, for which memory is reserved.
   FeatureHasher(int version, std::size_t bytes);
   void add_head(std::string_view head);
   void add_headers(std::string_view headers);
@@ -70,7 +72,7 @@ class FeatureHasher {
   void add_feature(std::uint64_t feature);
   void add_patterns(std::string_view patterns);
   void add_subject(std::string_view subject);
-  // Also tells `search` of all words, if there is one.
+  // Also shows all words to `search`, if there is one.
   void add_words(std::string_view words, WordSearch* search = nullptr);
   // Returns the distinct features of all that was added, in ascending order.
   std::vector<std::uint64_t> finish();
@@ -80,7 +82,7 @@ class FeatureHasher {
   Memory& memory_;  // Of the thread.
 };
 
-// Returns the feature of a token of relations, since version 2.
+// Returns the feature of a token of relations, for tokens since version 2.
 std::uint64_t hash_relation(std::string_view token);
 
 // Returns the distinct features of a message in ascending order.

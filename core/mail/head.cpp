@@ -25,13 +25,13 @@ bool begins_with(std::string_view line, std::string_view name) {
                                                   [](char left, char right) { return left == to_lower(right); });
 }
 
-// The lines of a block; line breaks before spaces or tabs are within a line.
+// Reads the lines of a block. A line break before spaces or tabs does not end a line.
 class Lines {
  public:
   explicit Lines(std::string_view block) : block_(block) {}
 
-  // Reads the next line, with one space in place of such a line break and of the spaces and tabs after it. It is valid until the
-  // next one is read. Returns whether it is the last one.
+  // Reads the next line, with one space in place of each such line break and the spaces and tabs after it. The line is valid until
+  // the next one is read. Returns whether it is the last one.
   bool read(std::string_view& line) {
     const std::size_t start = place_;
     bool is_folded = false;

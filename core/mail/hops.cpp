@@ -16,6 +16,7 @@ constexpr std::string_view kForged = "forged", kUnknown = "unknown";
 
 // Properties of characters, as bits.
 enum Property : unsigned { kOfWord, kPointOrDigit, kPoint, kUnderscore, kLetterGOrK, kProperties };
+// The letters g and k are rare, and are in "forged" and "unknown": these words are searched for at them.
 using Masks = std::array<std::array<std::uint64_t, kBlocks>, kProperties>;  // Bits of the characters of each block.
 
 // Writes a text in lower case, and the properties of its characters, in a loop without branches.
@@ -25,12 +26,12 @@ TAMIS_FOR_EACH_PROCESSOR void find_properties(const char* __restrict text, std::
     const auto c = static_cast<std::uint8_t>(text[place]);
     const auto small = static_cast<std::uint8_t>(c | 32);
     const auto letter = static_cast<std::uint8_t>(small - 'a'), digit = static_cast<std::uint8_t>(c - '0');
-    const int is_letter = letter < 26, is_digit = digit < 10, is_point = c == '.', is_line = c == '_', is_hyphen = c == '-';
+    const int is_letter = letter < 26, is_digit = digit < 10, is_point = c == '.', is_underscore = c == '_', is_hyphen = c == '-';
     const int is_g_or_k = (small == 'g') + (small == 'k');
     lowered[place] = static_cast<char>(is_letter != 0 ? small : c);
-    properties[place] = static_cast<std::uint8_t>((is_letter + is_digit + is_point + is_line + is_hyphen) << kOfWord |
+    properties[place] = static_cast<std::uint8_t>((is_letter + is_digit + is_point + is_underscore + is_hyphen) << kOfWord |
                                                   (is_point + is_digit) << kPointOrDigit | is_point << kPoint |
-                                                  is_line << kUnderscore | is_g_or_k << kLetterGOrK);
+                                                  is_underscore << kUnderscore | is_g_or_k << kLetterGOrK);
   }
 }
 
@@ -63,7 +64,7 @@ unsigned find_lowest_bit(std::uint64_t mask) {
 #endif
 }
 
-// Whether one of text[start:end] has a property; there is one character at least.
+// Whether a character of text[start:end], which is not empty, has a property.
 bool has_any(const std::array<std::uint64_t, kBlocks>& masks, std::size_t start, std::size_t end) {
   const std::size_t first = start / kBlock, last = (end - 1) / kBlock;
   const std::uint64_t from = ~std::uint64_t{0} << start % kBlock, to = ~std::uint64_t{0} >> (kBlock - 1 - (end - 1) % kBlock);
@@ -92,8 +93,8 @@ void divide(std::string_view text, std::string& bytes, Hop<char>& hop) {
       masks[property][block] = collect_bits(properties + block * kBlock, static_cast<Property>(property));
     }
   }
-  std::uint64_t before = 0;  // Whether the last character belongs to a word, …
-  std::uint64_t point = 0;   // … and is a point.
+  std::uint64_t before = 0;  // Whether the last character of the block before belongs to a word.
+  std::uint64_t point = 0;   // Whether it is a point.
   std::size_t start = 0;
   bool is_in_word = false;
   hop.words.clear();
@@ -107,7 +108,7 @@ void divide(std::string_view text, std::string& bytes, Hop<char>& hop) {
     }
     before = mask >> (kBlock - 1);
     const std::uint64_t points = masks[kPoint][block];
-    masks[kUnderscore][block] |= points & (points << 1 | point);
+    masks[kUnderscore][block] |= points & (points << 1 | point);  // Two points side by side are as unusual.
     point = points >> (kBlock - 1);
   }
   for (HopWord& word : hop.words) {

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBlock = 32;  // Characters that are compared without a branch, so that vectors are used.
 
-// Returns the first place, in steps of kBlock, of which the next kBlock places may have a digit; if there is none, one with fewer
-// than kBlock places before the end.
+// Goes on from a place in steps of kBlock. Returns the first place after which one of kBlock characters may be a digit; if there is
+// none, the place after which fewer than kBlock characters are left.
 TAMIS_FOR_EACH_PROCESSOR std::size_t find_block(const char* text, std::size_t place, std::size_t size) {
   for (; size - place >= kBlock; place += kBlock) {
     std::uint8_t has_digit = 0;
@@ -40,7 +40,7 @@ std::size_t find_digit_of_eight(const char* text) {
 #if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, text, 8);
-  // Of a byte that is a digit, this is less than ten; adding 118 does not reach the highest bit then.
+  // A byte that is a digit, and no other byte of ASCII, becomes less than ten here: then 118 more do not reach its highest bit.
   const std::uint64_t digits = ~((bytes ^ 0x3030303030303030) + 0x7676767676767676) & 0x8080808080808080;
   return digits == 0 ? 8 : static_cast<std::size_t>(__builtin_ctzll(digits)) / 8;
 #else

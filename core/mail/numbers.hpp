@@ -1,4 +1,4 @@
-// Finds the numbers in a text, with their signs: `tamis_mail.tokens.numbers`.
+// Finds the numbers in a text, with their signs. The reference is `_list_numbers` of `tamis_mail.tokens.body`.
 #pragma once
 
 #include <cstddef>

@@ -12,11 +12,11 @@ namespace tamis::mail {
 
 namespace {
 
-constexpr std::size_t kValue = 80;    // Characters of a value whose pattern is made.
+constexpr std::size_t kValue = 80;    // Characters of the value of a field, and of a boundary, that are read.
 constexpr std::size_t kPattern = 40;  // Characters of the pattern of a field.
 constexpr std::size_t kHop = 80;      // Characters of the pattern of a Received field.
 constexpr std::size_t kSlack = 16;    // Characters that may be written behind a pattern.
-constexpr std::size_t kRun = 9;       // The length of a longer run of a boundary counts as this one.
+constexpr std::size_t kRun = 9;       // Longer runs of a boundary are written with this length.
 
 constexpr std::uint8_t kOther = 0, kUpper = 1, kLower = 2, kDigit = 3;  // Classes of characters.
 struct Sign {
@@ -60,11 +60,11 @@ struct Pattern {
   View<Char> view() const { return {characters.data(), size}; }
 };
 
-// Each run of letters as one sign, without digits.
+// Writes each run of letters as one sign, and no digits.
 template <class Char>
 void write_runs(View<Char> value, Pattern<Char>& pattern) {
   std::uint8_t before = kOther;
-  Char* end = pattern.characters.data();  // Not the size: to the compiler, what is written might change it.
+  Char* end = pattern.characters.data();  // Not `size`: the compiler would take each write for a possible change of it.
   for (const Char c : first(value, kValue)) {
     const auto [sign, character_class] = look_up(c);
     // Without a branch, which no processor could predict.
@@ -75,7 +75,7 @@ void write_runs(View<Char> value, Pattern<Char>& pattern) {
   pattern.size = std::min(static_cast<std::size_t>(end - pattern.characters.data()), kPattern);
 }
 
-// Each run of letters or digits as one sign and its length.
+// Writes each run of letters or digits as one sign and, if it is longer than 1, its length.
 template <class Char>
 void write_lengths(View<Char> value, Pattern<Char>& pattern) {
   const View<Char> text = first(value, kValue);
@@ -91,7 +91,8 @@ void write_lengths(View<Char> value, Pattern<Char>& pattern) {
   }
 }
 
-// Copies text[start:end] of a hop, at most kHop characters, and perhaps kSlack characters; returns the end of the copy.
+// Copies text[start:end] of a hop, but at most kHop characters; returns the end of the copy. Up to kSlack characters may be written
+// where it is shorter.
 template <class Char>
 Char* copy(const Hop<Char>& hop, std::size_t start, std::size_t end, Char* target) {
   const std::size_t size = std::min(end - start, kHop);
@@ -104,7 +105,7 @@ Char* copy(const Hop<Char>& hop, std::size_t start, std::size_t end, Char* targe
   return std::copy_n(hop.text.data() + start, size, target);
 }
 
-// What a server wrote, with `x` in place of each word that has a point or a digit.
+// Writes a hop with `x` in place of each word that has a point or a digit.
 template <class Char>
 void write_hop(const Hop<Char>& hop, Pattern<Char>& pattern) {
   Char* const characters = pattern.characters.data();
@@ -203,8 +204,8 @@ class PatternWriter {
   }
 
   void append(std::string_view ascii) { tokens_.append(ascii); }
-  // A lone surrogate is written as three bytes of its own until all tokens are there: then it becomes a question mark, which it
-  // must not equal before.
+  // A lone surrogate becomes a question mark at the end. Until then it is written as three bytes of its own, because tokens with
+  // different surrogates, or with a question mark, are not repetitions of each other.
   void append(TextView text) {
     for (const char32_t c : text) {
       if (c >= 0xd800 && c <= 0xdfff) {
@@ -229,7 +230,7 @@ class PatternWriter {
   }
 
   std::string tokens_;
-  std::vector<std::pair<std::size_t, std::size_t>> repeatable_;  // The start and the size of tokens that may be repeated.
+  std::vector<std::pair<std::size_t, std::size_t>> repeatable_;  // The start and the size of each token that may be repeated.
   bool has_surrogates_ = false;
 };
 

@@ -8,7 +8,7 @@
 
 namespace tamis::mail {
 
-// Returns the distinct patterns, in UTF-8, separated by spaces.
+// Returns the distinct tokens of patterns, in UTF-8, separated by spaces.
 std::string read_patterns(const SelectedFields& fields, const Hops& hops);
 
 }  // namespace tamis::mail

@@ -162,8 +162,8 @@ class MessageReader {
 
   // Returns the packed features of messages in canonical form, by a version of the tokens, and their dates.
   nb::list read_features(const nb::list& messages, int version) const;
-  // Reads the features of the messages of a batch with these indices. Returns the date of each, and True for a message that Python
-  // must read.
+  // Reads the features of the messages of a batch with these indices. Returns the date of each message, but True for one that
+  // Python must read.
   nb::list read_batch(MessageBatch& batch, const std::vector<std::size_t>& places, int version) const;
   // Returns the sender and the subject of messages.
   nb::list read_headings(const nb::list& messages, const nb::list& canonical, const CanonicalForm& form) const;

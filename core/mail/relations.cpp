@@ -130,7 +130,7 @@ class Fields {
   std::array<Values<Char>, kFieldNames.size()> values_;
 };
 
-// The registrable domain of a host in lower case: a part of it.
+// Returns the registrable domain of a host in lower case, which is a part of it.
 template <class Char>
 View<Char> find_registrable(View<Char> host) {
   const View<Char> name = strip(host, ".");

@@ -32,7 +32,7 @@ namespace character_class {
 constexpr std::uint8_t kLetter = 1, kDigit = 2, kSpace = 4, kUpper = 8, kLower = 16;
 constexpr std::uint8_t kWord = 32;    // As `\w`.
 constexpr std::uint8_t kDomain = 64;  // As `[\w.\-]`.
-constexpr std::uint8_t kLocal = 128;  // Of an address, before the at sign.
+constexpr std::uint8_t kLocal = 128;  // May be in an address before the at sign.
 // The classes of the 128 characters of ASCII. `str.isspace` counts the separators 0x1c to 0x1f among the spaces.
 struct Table {
   std::uint8_t classes[128] = {};
