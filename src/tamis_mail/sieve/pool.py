@@ -1,8 +1,8 @@
 """Worker processes that run jobs and return the results in order.
 
-Without the compiled core, and for older versions of the tokens, Python parses the mail, and the interpreter
-runs one thread at a time; so processes are used (otherwise threads: `tamis_mail.sieve.threads`). The
-processes run `tamis_mail.sieve.worker`. They are not made by `multiprocessing`, which would import the
+Without the compiled core, and for versions of the tokens that it does not read, Python parses the mail, and
+the interpreter runs one thread at a time; so processes are used (otherwise threads:
+`tamis_mail.sieve.threads`). The processes run `tamis_mail.sieve.worker`. They are not made by `multiprocessing`, which would import the
 caller's script again in each of them.
 """
 
