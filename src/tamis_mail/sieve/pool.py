@@ -2,8 +2,8 @@
 
 Without the compiled core, and for versions of the tokens that it does not read, Python parses the mail, and
 the interpreter runs one thread at a time; so processes are used (otherwise threads:
-`tamis_mail.sieve.threads`). The processes run `tamis_mail.sieve.worker`. They are not made by `multiprocessing`, which would import the
-caller's script again in each of them.
+`tamis_mail.sieve.threads`). The processes run `tamis_mail.sieve.worker`. They are not made by
+`multiprocessing`, which would import the caller's script again in each of them.
 """
 
 import os
