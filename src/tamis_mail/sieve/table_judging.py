@@ -12,7 +12,9 @@ from threading import Lock
 from tamis_mail.features.batches import open_batch, read_batch
 from tamis_mail.message.heading import read_batch_headings
 from tamis_mail.sieve.word_list import read_word_list
+from tamis_mail.store.database import StoreError
 from tamis_mail.store.score_tables import read_score_table
+from tamis_mail.tokens import COMPILED_VERSIONS
 from tamis_mail.verdict import Identity, Judgement, Rule, judge_sender, with_standing
 from tamis_mail.verdict.tables import TableRule
 
@@ -81,6 +83,11 @@ class TableJudge:
         store = self._store
         data_version = store.data_version()
         if self._rule is None or data_version != self._data_version:
+            if store.token_version() not in COMPILED_VERSIONS:
+                raise StoreError(
+                    f"the store {store.name} was replaced by an older one, with tokens of version "
+                    f"{store.token_version()}, while mail was judged by it: run the command again"
+                )
             self._rule = None  # its memory is large
             self._rule = TableRule(
                 read_score_table(store), store.labels(), Rule.of(store), store.message_weight()

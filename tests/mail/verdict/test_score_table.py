@@ -16,7 +16,7 @@ from tamis_mail.labels import Label
 from tamis_mail.message import identify
 from tamis_mail.sieve import Sieve, jobs
 from tamis_mail.sieve.table_judging import TableJudge, judge_batch
-from tamis_mail.store import Store, StoreError
+from tamis_mail.store import Store, StoreError, saving
 from tamis_mail.store.score_tables import can_read_score_table, read_score_table
 from tamis_mail.tokens import COMPILED_VERSIONS, VERSION
 from tamis_mail.verdict import RULE, VerdictError
@@ -150,6 +150,21 @@ def test_a_store_that_was_upgraded_meanwhile_judges_by_its_new_tokens(tmp_path: 
         judged = judge_batch(judge, MAIL, has_identity=False)
         assert [judgement.log_odds for judgement, _ in judged] == expected
         assert judge.token_version == sieve.store.token_version()
+
+
+def test_a_store_that_an_older_backup_replaced_meanwhile_is_refused(tmp_path: Path) -> None:
+    path, backup = tmp_path / "mail.tamis", tmp_path / "backup.tamis"
+    with Sieve.open(tmp_path / "old.tamis") as old:
+        with old.store.transaction() as writer:
+            writer.write_setting("tokens", 1)
+        old.learn(MAIL[0], "ham")
+        saving.backup(old.store, backup)
+    with _learn(path) as sieve:
+        verdicts = sieve.sort_many(MAIL * 10, processes=1)
+        next(verdicts)
+        saving.restore(backup, path)
+        with pytest.raises(StoreError, match="tokens of version 1, while mail was judged by it: run"):
+            list(verdicts)
 
 
 def test_a_store_with_many_counts_has_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
