@@ -1,6 +1,7 @@
 """`tamis store`: saved, restored, written out, read in, joined, lighter, smaller, sound."""
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,19 @@ def test_an_upgrade_that_finds_no_message_keeps_the_store_even_if_partial(
     assert "24 of 24 messages were not found" in answer.err
     assert "--partial" not in answer.err
     assert typed("store", "export").out == before
+
+
+def test_an_upgrade_says_which_mailbox_cannot_be_read(typed: Type, older: Path, tmp_path: Path) -> None:
+    (tmp_path / "mail" / "junk").rename(tmp_path / "moved")
+    os.mkfifo(tmp_path / "mail" / "junk")
+    answer = typed("store", "upgrade")
+    assert (answer.status, len(answer.err.splitlines())) == (3, 2)
+    reason, missing = answer.err.splitlines()
+    assert reason.startswith(f"tamis store upgrade: {tmp_path / 'mail' / 'junk'} ")
+    assert "12 of 24 messages were not found" in missing
+    answer = typed("store", "upgrade", "--partial")
+    assert answer.status == 3
+    assert "12 messages were not found, and are dropped" in answer.text
 
 
 def test_an_upgrade_asks_for_room_for_the_old_store_before_it_reads_mail(typed: Type, older: Path) -> None:

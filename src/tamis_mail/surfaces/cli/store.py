@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from gzip import GzipFile
 from importlib import import_module
@@ -26,6 +26,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, people, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS
 
 if TYPE_CHECKING:
     from tamis_mail.sieve import Sieve
@@ -420,13 +421,14 @@ def _upgrade(options: Namespace) -> Outcome:
         had_rule = bool(store.setting("rule"))  # `tamis tune` has written one
         prunings = store.prunings()
         with upgrading.begin_upgrade(store) as upgrade:
-            sources += _open_known_sources(upgrade.list_sources(), options.paths)
+            known_sources, are_all_readable = _open_known_sources(upgrade.list_sources(), options.paths)
+            sources += known_sources
             tasks = (
                 Task(source, partial(_relearn, upgrade), ("learned", "known", "unknown"))
                 for source in sources
                 if not upgrade.is_complete()
             )
-            run_tasks(
+            _, status = run_tasks(
                 sys.stdout,
                 "store upgrade",
                 options,
@@ -464,24 +466,33 @@ def _upgrade(options: Namespace) -> Outcome:
         lines.append(
             "the features that had been pruned are back: prune again to save space (tamis store prune)"
         )
-    return lines, 0
+    # Mail that could not be read is an error only if messages are missing.
+    return lines, ERROR_STATUS if missing and (status or not are_all_readable) else 0
 
 
 def _relearn(upgrade: "Upgrade", reader: SourceReader) -> Counter[str]:
     return upgrade.learn(reader.contents(), reader.advance)
 
 
-def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> list[Source]:
-    """Open the mailboxes that the journal names, if they are still there and not among the given paths."""
+def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> tuple[list[Source], bool]:
+    """Open the mailboxes that the journal names, if they are still there and not among the given paths.
+
+    Return also whether all of these can be read; for each that cannot, the reason is printed.
+    """
     given = [os.path.realpath(path) for path in paths]
     sources = []
+    are_all_readable = True
     for name in names:
         real_path = os.path.realpath(name)
         is_given = any(real_path == path or real_path.startswith(path + os.sep) for path in given)
         if Path(name).is_absolute() and not is_given:
-            with suppress(SourceError):  # its messages are reported as missing
+            try:
                 sources += open_sources([name])
-    return sources
+            except SourceError as error:  # its messages are reported as missing
+                if os.path.lexists(name):
+                    are_all_readable = False
+                    sys.stderr.write(f"tamis store upgrade: {printable(str(error))}\n")
+    return sources, are_all_readable
 
 
 def _describe_missing(missing: Counter[str], messages: int, path: str, *, is_partial: bool = False) -> str:
