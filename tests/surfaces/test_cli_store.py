@@ -1,14 +1,17 @@
 """`tamis store`: saved, restored, written out, read in, joined, lighter, smaller, sound."""
 
 import gzip
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tamis_mail.store import Store
+from tamis_mail.store import Store, saving
 from tamis_mail.surfaces.cli.store import ACTIONS
 from tamis_mail.tokens import VERSION
-from tests.surfaces.terminal import NEW_HAM, NEW_SPAM, SPAM, Type, learn_some
+from tamis_mail.verdict.rule import Rule
+from tests.surfaces.terminal import HAM, NEW_HAM, NEW_SPAM, SPAM, Type, learn_some
 
 
 @pytest.fixture(autouse=True)
@@ -196,6 +199,82 @@ def test_an_upgrade_says_which_mail_is_missing_and_what_to_do(
     assert "has learned 12 messages again" in answer.text
     assert "12 messages were not found, and are dropped" in answer.text
     assert typed("store", "check").status == 0
+
+
+def test_an_upgrade_that_finds_no_message_keeps_the_store_even_if_partial(
+    typed: Type, older: Path, tmp_path: Path
+) -> None:
+    before = typed("store", "export").out
+    (tmp_path / "mail").rename(tmp_path / "moved")
+    answer = typed("store", "upgrade", "--partial")
+    assert (answer.status, len(answer.err.splitlines())) == (3, 1)
+    assert "24 of 24 messages were not found" in answer.err
+    assert "--partial" not in answer.err
+    assert typed("store", "export").out == before
+
+
+def test_an_upgrade_says_which_mailbox_cannot_be_read(typed: Type, older: Path, tmp_path: Path) -> None:
+    (tmp_path / "mail" / "junk").rename(tmp_path / "moved")
+    os.mkfifo(tmp_path / "mail" / "junk")
+    answer = typed("store", "upgrade")
+    assert (answer.status, len(answer.err.splitlines())) == (3, 2)
+    reason, missing = answer.err.splitlines()
+    assert reason.startswith(f"tamis store upgrade: {tmp_path / 'mail' / 'junk'} ")
+    assert "12 of 24 messages were not found" in missing
+    answer = typed("store", "upgrade", "--partial")
+    assert answer.status == 3
+    assert "12 messages were not found, and are dropped" in answer.text
+
+
+def test_an_upgrade_asks_for_room_for_the_old_store_before_it_reads_mail(typed: Type, older: Path) -> None:
+    Path(f"{older}.before-upgrade").write_text("a note")
+    answer = typed("store", "upgrade")
+    assert (answer.status, answer.text, len(answer.err.splitlines())) == (3, "", 1)
+    assert f"{older}.before-upgrade, which is not a backup of a store: move that away" in answer.err
+    assert Path(f"{older}.before-upgrade").read_text() == "a note"
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_an_upgrade_interrupted_at_its_end_says_which_store_is_there(
+    typed: Type, older: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    replace_contents = saving.replace_contents
+
+    def interrupt(*arguments: Any) -> None:
+        if is_replaced:
+            replace_contents(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saving, "replace_contents", interrupt)
+    answer = typed("store", "upgrade")
+    assert answer.status == 130
+    state = "upgraded" if is_replaced else "unchanged; run again to go on"
+    assert f"interrupted; the store is {state}" in answer.err
+    assert ("tamis store upgrade" in typed("status").text) == (not is_replaced)
+
+
+def test_an_upgrade_says_that_a_tuned_rule_and_prunings_are_gone(typed: Type, older: Path) -> None:
+    with Store(older) as opened, opened.transaction() as writer:
+        writer.write_setting("era", 1)
+        writer.write_setting("rule", Rule.read_prior(opened).to_json())
+    answer = typed("store", "upgrade")
+    assert answer.status == 0
+    assert "run tamis tune again" in answer.text
+    assert "prune again to save space" in answer.text
+
+
+def test_stores_of_different_tokens_are_not_merged(typed: Type, older: Path, tmp_path: Path) -> None:
+    newer = tmp_path / "newer.tamis"
+    typed("learn", "--ham", "--store", newer, stdin=HAM[0])
+    for own, other in ((older, newer), (newer, older)):
+        answer = typed("store", "merge", "--store", own, other)
+        assert (answer.status, len(answer.err.splitlines())) == (3, 1)
+        versions = {older: VERSION - 1, newer: VERSION}
+        told = (
+            f"{other} counts tokens of version {versions[other]}, and {own} of version {versions[own]}, which"
+        )
+        assert told in answer.err
+        assert f"learn the mail of {older} again (tamis store upgrade)" in answer.err
 
 
 def test_an_upgrade_drops_imported_counts_only_if_told_to(typed: Type, older: Path) -> None:

@@ -1,10 +1,11 @@
 """Convert a store that counts an older version of the tokens to the present version: learn its mail again.
 
 The counts of older tokens cannot be converted. Instead, each message of the journal is found in the mailboxes
-by its digest, and learned into a new file with its label, weight, time and source. The messages and counts of
-the new file then replace those of the store in one transaction: if the process is killed, the store has
-either the old ones or the new ones. Other settings and the lists of senders stay. Counts from another filter
-are dropped, and so are messages that are not found.
+by its digest, and learned into a new file with its label, weight, time and source, and the weights are fitted
+there. The messages, counts and weights of the new file then replace those of the store in one transaction: if
+the process is killed, the store has either the old ones or the new ones. Other settings and the lists of
+senders stay. Counts from another filter are dropped, and so are messages that are not found; a word list of
+another filter stays.
 """
 
 from collections import Counter
@@ -15,12 +16,12 @@ from pathlib import Path
 from tamis_mail import tokens
 from tamis_mail.files import temporary_beside
 from tamis_mail.sieve.sieve import Progress, Sieve
-from tamis_mail.sieve.weights import fit_store
 from tamis_mail.store import Entry, Store, StoreError, maintenance, saving
 
 
 def is_upgradable(store: Store) -> bool:
-    """Whether the store counts older tokens."""
+    """Whether the store counts older tokens; raise StoreError if it counts tokens of a later version."""
+    store.token_version()
     return any(version < tokens.VERSION for version in maintenance.versions(store))
 
 
@@ -64,13 +65,12 @@ class Upgrade:
         return self._sieve.relearn_many(messages, self._entries, progress=progress)
 
     def finish(self, backup: Path) -> None:
-        """Back up the store, replace its contents in one transaction, and fit its weights in another one."""
+        """Fit the weights of the new file, back up the store, and replace its contents in one transaction."""
+        self._sieve.fit_weights()
         path = self._sieve.store.path
         self._sieve.close()
         saving.backup(self._store, backup)
         saving.replace_contents(self._store, path, self._data_version)
-        with self._store.transaction() as writer:
-            fit_store(self._store, writer)
 
 
 @contextmanager

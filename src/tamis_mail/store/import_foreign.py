@@ -218,7 +218,7 @@ def _add_counts(
     with store.transaction() as writer:
         if versions(store) not in ([], [version]):  # another process may have learned mail meanwhile
             raise StoreError(
-                f"the store {store.name} counts tokens of version {versions(store)}, "
+                f"the store {store.name} counts tokens of version {store.token_version()}, "
                 f"and these would be of version {version}: import into a new store"
             )
         setting = _name_import(store, name, digest)

@@ -436,9 +436,11 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
     """Raise StoreError if the stores count tokens of different versions, or have the same import."""
     own_versions, other_versions = versions(store), versions(other)
     if own_versions and other_versions and own_versions != other_versions:
+        older = store if max(own_versions) < max(other_versions) else other
         raise StoreError(
-            f"{other.name} counts tokens of version {other_versions}, {store.name} of version "
-            f"{own_versions}: they are not the same words; learn the mail of one of them again"
+            f"{other.name} counts tokens of version {_join(other_versions)}, and {store.name} of version "
+            f"{_join(own_versions)}, which are not the same words: learn the mail of {older.name} again "
+            "(tamis store upgrade)"
         )
     shared_imports = sorted(
         name for name in _list_imports(store).keys() & _list_imports(other).keys() if name != "tokens"
@@ -453,6 +455,10 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
             f"{other.name} and {store.name} both have a word list of another filter, and a store holds one: "
             "learn the mail of one of them again into a store without it, and merge that"
         )
+
+
+def _join(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
 
 
 def _list_imports(store: Store) -> dict[str, str]:

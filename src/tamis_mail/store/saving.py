@@ -24,22 +24,33 @@ from tamis_mail.store.database import (
 from tamis_mail.store.maintenance import check
 from tamis_mail.store.store import Store
 
-# The tables of counts and messages, which an upgrade of the tokens replaces.
-_LEARNED_TABLES = ("label", "source", "journal", "run", "shelf", "bundle", "message")
+# The tables of counts, messages and weights, which an upgrade of the tokens replaces.
+_LEARNED_TABLES = ("label", "source", "journal", "run", "shelf", "bundle", "message", "coefficient")
+# The settings that belong to these tables. The record of bogofilter's list belongs to the table `word_list`,
+# which stays; without such a table, the counts of bogofilter were added to the others, by an older tamis.
+_LEARNED_SETTINGS = (
+    "name IN ('era', 'rule', 'tokens', 'weights') OR name LIKE 'imported %' "
+    "AND NOT (value = 'bogofilter' AND EXISTS (SELECT 1 FROM main.word_list))"
+)
 
 
 def backup(store: Store, path: str | os.PathLike[str]) -> None:
     """Write the present contents of a store to a file; replace an older backup there."""
     path = Path(os.path.realpath(path))  # the target of a link is replaced, not the link
-    if path.exists() and (not is_store(path) or path.samefile(store.path)):
-        raise StoreError(f"{path} is not a backup of a store: give the path of a backup, or a new path")
-    if Path(f"{path}-wal").exists():
-        raise StoreError(f"{path} is in use as a store: give another path for the backup")
+    if fault := find_backup_fault(store, path):
+        raise StoreError(f"{path} {fault}: give the path of a backup, or a new path")
     if not path.parent.is_dir():
         raise StoreError(f"there is no folder {path.parent}: make it, or give another path for the backup")
     with _create_temporary(path) as temporary, explain_errors(store.path):
         store.connection.execute("VACUUM INTO ?", (str(temporary.path),))
         temporary.move_to(path)
+
+
+def find_backup_fault(store: Store, path: Path) -> str | None:
+    """Describe what is at a path and must not be replaced by a backup; return None if nothing is."""
+    if path.exists() and (not is_store(path) or path.samefile(store.path)):
+        return "is not a backup of a store"
+    return "is in use as a store" if Path(f"{path}-wal").exists() else None
 
 
 def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) -> None:
@@ -98,16 +109,16 @@ def restore(path: str | os.PathLike[str], store_path: str | os.PathLike[str]) ->
 def replace_contents(store: Store, source: Path, data_version: int) -> None:
     """Replace the learned data of `store` with those of the store at `source`, in one transaction.
 
-    Settings and lists stay, except what belongs to the old counts: the tuned rule, the fitted weights, the
-    version of the tokens, the number of prunings and the record of imports. `data_version` is the value of
-    `store.data_version()` when the caller read the table `journal`; StoreError is raised, and nothing
-    is changed, if another process has changed the store since.
+    Settings and lists stay, except what belongs to the old counts: the tuned rule, the version of the tokens,
+    the number of prunings and the record of imports. The fitted weights are those of the other store.
+    `data_version` is the value of `store.data_version()` when the caller read the table `journal`; StoreError
+    is raised, and nothing is changed, if another process has changed the store since.
     """
     connection = store.connection
     with explain_errors(store.path):
         connection.execute("ATTACH DATABASE ? AS new", (str(source),))
         try:
-            with store.transaction() as writer:
+            with store.transaction():
                 if store.data_version() != data_version:
                     raise StoreError(
                         f"the store {store.name} was changed by another process meanwhile, and was left as "
@@ -116,10 +127,10 @@ def replace_contents(store: Store, source: Path, data_version: int) -> None:
                 for table in _LEARNED_TABLES:
                     connection.execute(f"DELETE FROM main.{table}")
                     connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+                connection.execute(f"DELETE FROM main.setting WHERE {_LEARNED_SETTINGS}")
                 connection.execute(
-                    "DELETE FROM setting WHERE name IN ('era', 'rule', 'tokens') OR name LIKE 'imported %'"
+                    "INSERT INTO main.setting SELECT * FROM new.setting WHERE name = 'weights'"
                 )
-                writer.drop_weights()
         finally:
             connection.execute("DETACH DATABASE new")
 

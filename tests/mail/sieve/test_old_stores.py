@@ -68,7 +68,7 @@ def test_an_old_store_takes_in_a_new_one_only_if_that_is_empty(sieve: Sieve, tmp
     with Sieve.open(tmp_path / "new.tamis") as new:
         assert maintenance.merge(sieve.store, new.store).added == 0
         new.learn(next(iter(messages())).raw, "ham")
-        with pytest.raises(StoreError, match=rf"counts tokens of version \[{VERSION}\].*of version \[1\]"):
+        with pytest.raises(StoreError, match=rf"counts tokens of version {VERSION}, .*of version 1, which"):
             maintenance.merge(sieve.store, new.store)
     with Sieve.open(tmp_path / "empty.tamis") as empty:
         assert maintenance.merge(empty.store, sieve.store).added == len(LEARNED)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from tamis_mail.message import canonical, digest
 from tamis_mail.sample import messages
 from tamis_mail.sieve.upgrading import begin_upgrade, is_upgradable
 from tamis_mail.store import Store, StoreError, maintenance, saving
+from tamis_mail.store.store import WORD_LIST_TOTALS
 
 SAMPLE = [one.raw for one in messages()]
 
@@ -123,6 +125,48 @@ def test_guessed_messages_and_what_belongs_to_the_old_counts(older: Store, tmp_p
     assert sum(label.lent for label in older.labels()) == 0
     assert [older.setting(setting) for setting in ("imported 1234", "tokens", "era")] == [None] * 3
     assert maintenance.check(older) == []
+
+
+def test_an_upgraded_store_has_its_weights_from_the_first_moment(
+    older: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_contents = saving.replace_contents
+
+    def replace_and_interrupt(*arguments: Any) -> None:
+        replace_contents(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saving, "replace_contents", replace_and_interrupt)
+    with begin_upgrade(older) as upgrade:
+        upgrade.learn(SAMPLE[:30])
+        with pytest.raises(KeyboardInterrupt):
+            upgrade.finish(tmp_path / "backup")
+    weights = older.setting("weights")
+    assert weights is not None
+    assert weights.split()[0] == "30"
+    assert Sieve(older).fit_weights()
+    assert older.setting("weights") == weights
+    assert maintenance.check(older) == []
+
+
+def test_the_record_of_a_word_list_stays_with_the_list(older: Store, tmp_path: Path) -> None:
+    with older.transaction() as writer:
+        older.connection.execute("INSERT INTO word_list VALUES (?, 10, 12)", (WORD_LIST_TOTALS,))
+        writer.write_setting("imported 1234", "bogofilter")
+        writer.write_setting("imported 5678", "spamassassin")
+    with begin_upgrade(older) as upgrade:
+        upgrade.learn(SAMPLE[:30])
+        upgrade.finish(tmp_path / "backup")
+    assert older.word_list_totals() == (10, 12)
+    assert older.setting("imported 1234") == "bogofilter"
+    assert older.setting("imported 5678") is None
+
+
+def test_a_store_of_later_tokens_is_refused(older: Store) -> None:
+    with older.transaction():
+        older.connection.execute("UPDATE journal SET version = ?", (tokens.VERSION + 1,))
+    with pytest.raises(StoreError, match=rf"use a tamis that knows tokens of version {tokens.VERSION + 1}"):
+        is_upgradable(older)
 
 
 CODE = """

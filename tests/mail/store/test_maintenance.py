@@ -405,7 +405,7 @@ def test_stores_that_cannot_be_one_are_refused(store: Store, other: Store) -> No
     with pytest.raises(StoreError, match="cannot be merged with itself"):
         maintenance.merge(store, store)
     other.connection.execute("UPDATE journal SET version = 1")
-    with pytest.raises(StoreError, match=r"counts tokens of version \[1\]"):
+    with pytest.raises(StoreError, match=r"counts tokens of version 1, and"):
         maintenance.merge(store, other)
     other.connection.execute("UPDATE journal SET version = ?", (VERSION,))
     for one in (store, other):

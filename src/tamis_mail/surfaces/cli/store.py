@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from gzip import GzipFile
 from importlib import import_module
@@ -26,6 +26,7 @@ from tamis_mail.settings import default_path
 from tamis_mail.store import Store, StoreError, exchange, import_foreign, maintenance, people, saving
 from tamis_mail.surfaces.cli.parser import Parser, add_quiet_option, add_store_option
 from tamis_mail.surfaces.cli.sources import SourceReader, Task, open_sources, run_tasks
+from tamis_mail.surfaces.cli.streams import ERROR_STATUS
 
 if TYPE_CHECKING:
     from tamis_mail.sieve import Sieve
@@ -207,7 +208,8 @@ def _configure_upgrade(parser: Parser) -> None:
         "All remembered messages are looked for in the mailboxes that they were learned from, and in the "
         "given PATHs. Labels, weights and times stay. If a message is not found, the store stays as it is. "
         "Counts of another filter and the results of tamis tune belong to the old tokens and are dropped. "
-        "The old store is kept beside the new one, as a backup."
+        "The old store is kept beside the new one, as a backup. A tamis that does not know the new tokens "
+        "refuses the new store: upgrade tamis first wherever the store is used."
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="mail, where mailboxes have moved")
     parser.add_argument(
@@ -411,15 +413,22 @@ def _upgrade(options: Namespace) -> Outcome:
                 "again: give --partial to drop them, then import them again, or keep the store as it is"
             )
         backup = Path(f"{store.path.resolve()}.before-upgrade")
+        if fault := saving.find_backup_fault(store, backup):
+            raise StoreError(
+                f"the old store would be kept as {printable(str(backup))}, which {fault}: move that away, "
+                "then run the command again"
+            )
         had_rule = bool(store.setting("rule"))  # `tamis tune` has written one
+        prunings = store.prunings()
         with upgrading.begin_upgrade(store) as upgrade:
-            sources += _open_known_sources(upgrade.list_sources(), options.paths)
+            known_sources, are_all_readable = _open_known_sources(upgrade.list_sources(), options.paths)
+            sources += known_sources
             tasks = (
                 Task(source, partial(_relearn, upgrade), ("learned", "known", "unknown"))
                 for source in sources
                 if not upgrade.is_complete()
             )
-            run_tasks(
+            _, status = run_tasks(
                 sys.stdout,
                 "store upgrade",
                 options,
@@ -427,10 +436,20 @@ def _upgrade(options: Namespace) -> Outcome:
                 so_far="the store is unchanged, messages found so far",
             )
             missing = upgrade.count_missing()
-            if missing and not options.partial:
-                raise StoreError(_describe_missing(missing, upgrade.messages, _store_name(options)))
             messages = upgrade.messages - missing.total()
-            upgrade.finish(backup)
+            if missing and not (options.partial and messages):
+                raise StoreError(
+                    _describe_missing(
+                        missing, upgrade.messages, _store_name(options), is_partial=options.partial
+                    )
+                )
+            try:
+                upgrade.finish(backup)
+            except KeyboardInterrupt:
+                state = (
+                    "is unchanged; run again to go on" if upgrading.is_upgradable(store) else "is upgraded"
+                )
+                raise KeyboardInterrupt(f"interrupted; the store {state}") from None
     lines = [
         (
             f"{_store_name(options)} has learned {messages:,} messages again; "
@@ -442,39 +461,56 @@ def _upgrade(options: Namespace) -> Outcome:
     if imported:
         lines.append("the counts of another filter are dropped: import them again (tamis store import)")
     if had_rule:
-        lines.append("the weights that tamis tune had fitted are dropped: run tamis tune again")
-    return lines, 0
+        lines.append("the weights and thresholds that tamis tune had set are dropped: run tamis tune again")
+    if prunings:
+        lines.append(
+            "the features that had been pruned are back: prune again to save space (tamis store prune)"
+        )
+    # Mail that could not be read is an error only if messages are missing.
+    return lines, ERROR_STATUS if missing and (status or not are_all_readable) else 0
 
 
 def _relearn(upgrade: "Upgrade", reader: SourceReader) -> Counter[str]:
     return upgrade.learn(reader.contents(), reader.advance)
 
 
-def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> list[Source]:
-    """Open the mailboxes that the journal names, if they are still there and not among the given paths."""
+def _open_known_sources(names: Sequence[str], paths: Sequence[str]) -> tuple[list[Source], bool]:
+    """Open the mailboxes that the journal names, if they are still there and not among the given paths.
+
+    Return also whether all of these can be read; for each that cannot, the reason is printed.
+    """
     given = [os.path.realpath(path) for path in paths]
     sources = []
+    are_all_readable = True
     for name in names:
         real_path = os.path.realpath(name)
         is_given = any(real_path == path or real_path.startswith(path + os.sep) for path in given)
         if Path(name).is_absolute() and not is_given:
-            with suppress(SourceError):  # its messages are reported as missing
+            try:
                 sources += open_sources([name])
-    return sources
+            except SourceError as error:  # its messages are reported as missing
+                if os.path.lexists(name):
+                    are_all_readable = False
+                    sys.stderr.write(f"tamis store upgrade: {printable(str(error))}\n")
+    return sources, are_all_readable
 
 
-def _describe_missing(missing: Counter[str], messages: int, path: str) -> str:
+def _describe_missing(missing: Counter[str], messages: int, path: str, *, is_partial: bool = False) -> str:
     """Describe in one line which messages were not found, and what to do.
 
     >>> _describe_missing(Counter({"/mail/a": 2, "stdin": 1}), 9, "x").partition(":")[0]
     '3 of 9 messages were not found (2 of /mail/a, 1 of stdin), so the store x stays as it is'
+    >>> _describe_missing(Counter({"imap": 2}), 2, "x", is_partial=True).partition(": ")[2]
+    'give the paths where they are now (save mail of an account as files first)'
     """
     parts = [f"{number:,} of {printable(name) or 'no name'}" for name, number in missing.most_common(3)]
     if len(missing) > len(parts):
         parts.append(f"others of {len(missing) - len(parts):,} more")
+    account = " (save mail of an account as files first)" if "imap" in missing else ""
+    partial = "" if is_partial else ", or --partial to drop them"  # it does not drop all messages of a store
     return (
         f"{missing.total():,} of {messages:,} messages were not found ({', '.join(parts)}), so the store "
-        f"{path} stays as it is: give the paths where they are now, or --partial to drop them"
+        f"{path} stays as it is: give the paths where they are now{account}{partial}"
     )
 
 
