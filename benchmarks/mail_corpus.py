@@ -79,12 +79,15 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
 
 
 def add_order(parser: argparse.ArgumentParser) -> None:
-    """The option that says in what order mail comes."""
+    """The options that say in what order mail comes."""
     parser.add_argument(
         "--order",
         choices=ORDERS,
         default="random",
         help="shuffled with a fixed seed, by Date, or as it lies there (default: random)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=SEED, metavar="N", help=f"of the random order (default: {SEED})"
     )
 
 
@@ -163,11 +166,11 @@ def _indexed(index: Path) -> Iterator[Mail]:
             yield Mail(name, label.lower(), (index.parent / name.strip()).read_bytes())
 
 
-def ordered(mail: Sequence[Mail], order: str) -> list[Mail]:
-    """The mail in the order of that name."""
+def ordered(mail: Sequence[Mail], order: str, seed: int = SEED) -> list[Mail]:
+    """The mail in the order of that name; `seed` is that of the random order."""
     if order == "random":
         shuffled = list(mail)
-        random.Random(SEED).shuffle(shuffled)
+        random.Random(seed).shuffle(shuffled)
         return shuffled
     return sorted(mail, key=lambda one: _date(one.raw)) if order == "date" else list(mail)
 

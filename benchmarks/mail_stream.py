@@ -21,7 +21,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.mail_corpus import BUILD, Mail, add_corpus, add_order, fingerprint, ordered, read_corpus, tell
+from benchmarks.mail_corpus import (
+    BUILD,
+    SEED,
+    Mail,
+    add_corpus,
+    add_order,
+    fingerprint,
+    ordered,
+    read_corpus,
+    tell,
+)
 from benchmarks.mail_filters import FILTERS, Answer, refuse_missing
 from benchmarks.mail_metrics import LOSSES, Figures, figures
 from benchmarks.mail_record import WANTED, describe_filter, describe_versions
@@ -141,12 +151,15 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write the raw results to this file, for the scoreboard")
     options = parser.parse_args()
     names = options.filters.split(",")
-    mail = ordered(read_corpus(options), options.order)
+    mail = ordered(read_corpus(options), options.order, options.seed)
+    order = options.order
+    if order == "random" and options.seed != SEED:
+        order = f"random (seed {options.seed})"
     paths = {name: options.cache / f"{name}-{fingerprint(mail)}.csv" for name in names}
     wanted = [name for name in names if name in options.again.split(",") or not paths[name].is_file()]
     refuse_missing(wanted)
     spam = sum(one.is_spam for one in mail)
-    said = f"{len(mail):,} messages ({spam:,} spam, {len(mail) - spam:,} ham), order: {options.order}"
+    said = f"{len(mail):,} messages ({spam:,} spam, {len(mail) - spam:,} ham), order: {order}"
     sys.stdout.write(f"{said}; CSVs: {options.cache}/*-{fingerprint(mail)}.csv\n\n")
     sys.stdout.write(f"| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}\n")
     results = []
@@ -158,7 +171,7 @@ def main() -> None:
         seconds = sum(row.judging + row.learning for row in rows)
         results.append(describe_filter(name, [row.answer for row in rows], truth, seconds))
     if options.output:
-        title = f"{options.name or options.data.name}, {options.order}"
+        title = f"{options.name or options.data.name}, {order}"
         record = {"name": title, "messages": len(mail), "spam": spam, "wanted": WANTED.get(title, {})}
         write_run(
             options.output,

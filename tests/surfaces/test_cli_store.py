@@ -171,7 +171,9 @@ def older(store: Path) -> Path:
 
 
 def test_an_older_store_is_upgraded_from_its_mailboxes(typed: Type, older: Path) -> None:
-    assert "tamis store upgrade" in typed("status").text
+    status = typed("status").text
+    versions = f"counts tokens of version {VERSION - 1}: to use those of version {VERSION}, learn"
+    assert f"{versions} the mail again: tamis store upgrade" in status
     answer = typed("store", "upgrade")
     assert (answer.status, answer.err) == (0, "")
     assert f"has learned 24 messages again; the old store is {older}.before-upgrade" in answer.text

@@ -196,9 +196,13 @@ def _advise_on_age(status: Status) -> list[str]:
 
 
 def _advise_on_tokens(status: Status) -> list[str]:
-    if any(version < VERSION for version in status.versions):
-        return ["advice    to use the tokens of this version, learn the mail again: tamis store upgrade"]
-    return []
+    older = sorted(version for version in status.versions if version < VERSION)
+    if not older:
+        return []
+    return [
+        f"advice    the store counts tokens of version {' and '.join(map(str, older))}: to use those of "
+        f"version {VERSION}, learn the mail again: tamis store upgrade"
+    ]
 
 
 def _format_period(period: tuple[int, int]) -> str:
