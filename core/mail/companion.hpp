@@ -2,8 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
+#include <chrono>
 #include <system_error>
 #include <thread>
 
@@ -22,7 +21,7 @@ class Companion {
   }
   ~Companion() {
     if (!thread_.joinable()) return;
-    change_state(kEnd);
+    state_ = kEnd;
     thread_.join();
   }
   Companion(const Companion&) = delete;
@@ -39,7 +38,7 @@ class Companion {
     }
     argument_ = &task;
     call_ = [](const void* argument) { (*static_cast<const Task*>(argument))(1); };
-    change_state(kOffered);
+    state_ = kOffered;
     task(0);
     State state = kOffered;
     if (state_.compare_exchange_strong(state, kIdle)) {
@@ -52,42 +51,33 @@ class Companion {
  private:
   // Of the second call: there is none, it may be taken, the second thread makes it; or this object ends.
   enum State { kIdle, kOffered, kTaken, kEnd };
-  // How often a waiting thread yields before it sleeps: to wake a thread takes longer than most waiting does.
-  static constexpr int kYields = 100;
+  // How long a waiting thread looks before it sleeps: to wake a thread takes longer than most waiting does. It does not yield,
+  // because another process might then keep the processor for milliseconds. It wakes by itself: the condition variables of GCC 12
+  // are not in the libraries of every system on which a wheel of this package should work.
+  static constexpr std::chrono::microseconds kLook{200};
+  static constexpr std::chrono::microseconds kSleep{50};
 
   void work() {
     for (;;) {
       wait([this] { return state_ == kOffered || state_ == kEnd; });
-      State state = kOffered;  // If it is another one, it is written here.
+      State state = kOffered;
       if (state_.compare_exchange_strong(state, kTaken)) {
         call_(argument_);
-        change_state(kIdle);
-      } else if (state == kEnd) {
-        return;
+        state = kTaken;
+        state_.compare_exchange_strong(state, kIdle);
       }
+      if (state == kEnd) return;  // The exchange that fails writes the other state.
     }
-  }
-
-  void change_state(State state) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      state_ = state;
-    }
-    changed_.notify_one();
   }
 
   template <class Condition>
-  void wait(const Condition& condition) {
-    for (int number = 0; number < kYields; ++number) {
-      if (condition()) return;
-      std::this_thread::yield();
+  static void wait(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + kLook;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) std::this_thread::sleep_for(kSleep);
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, condition);
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::atomic<State> state_{kIdle};
   void (*call_)(const void*) = nullptr;
   const void* argument_ = nullptr;
