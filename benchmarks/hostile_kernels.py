@@ -993,25 +993,17 @@ def _fit_matrix(dice: Generator) -> Call:
     values = _tame(dice, rows, slots)[np.repeat(np.arange(rows), np.diff(starts)), slot_of[columns]]
 
     def call(
-        starts: Any,
-        columns: Any,
-        values: Any,
-        slots: Any,
-        of_rows: Any,
-        of_columns: Any,
-        n: int,
-        threads: int,
+        starts: Any, columns: Any, values: Any, slots: Any, of_rows: Any, of_columns: Any, n: int
     ) -> Any:
         matrix = _mail().FitMatrix(starts, columns, values, slots)
         sums, transposed = np.zeros(max(len(starts) - 1, 0)), np.zeros(len(slots))
         squares, step = np.zeros(len(slots)), np.zeros(len(slots))
         matrix.multiply(of_columns, sums)
-        matrix.multiply_transposed(of_rows, np.abs(of_rows), threads, transposed, squares)
-        products = min(n, _ENDLESS)
-        matrix.solve(np.abs(of_rows), 1 + np.abs(of_columns), of_columns, 0.1, 0.1, products, threads, step)
+        matrix.multiply_transposed(of_rows, np.abs(of_rows), transposed, squares)
+        matrix.solve(np.abs(of_rows), 1 + np.abs(of_columns), of_columns, 0.1, 0.1, min(n, _ENDLESS), step)
         return sums, transposed, squares
 
-    def refer(starts: Any, columns: Any, values: Any, _: Any, of_rows: Any, of_columns: Any, *__: int) -> Any:
+    def refer(starts: Any, columns: Any, values: Any, _: Any, of_rows: Any, of_columns: Any, __: int) -> Any:
         owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         design = fitting.SparseRows.of(owners, columns, values, len(starts) - 1, len(of_columns))
         return design.multiply(of_columns), *design.multiply_transposed(of_rows, np.abs(of_rows))
@@ -1024,7 +1016,6 @@ def _fit_matrix(dice: Generator) -> Call:
         _tame(dice, rows),
         _tame(dice, features),
         9,
-        int(dice.integers(1, 3)),
     )
     return Call("", call, arguments, refer)
 

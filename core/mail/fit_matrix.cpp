@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "../require.hpp"
-#include "companion.hpp"
 
 namespace tamis::mail {
 
@@ -174,48 +173,43 @@ class FitMatrix {
     }
   }
 
-  // sums[j] = Σ value * vector[row] over the entries of column j, and squares[j] = Σ value² * squared_vector[row]. In each half of
-  // the rows, entries are added one after the other; then the two sums are added. The result does not depend on the number of threads.
-  void multiply_transposed(Input<double, 1> vector, Input<double, 1> squared_vector, std::size_t threads, Output<double, 1> sums,
+  // sums[j] = Σ value * vector[row] over the entries of column j, one after the other, and squares[j] = Σ value² * squared_vector[row].
+  void multiply_transposed(Input<double, 1> vector, Input<double, 1> squared_vector, Output<double, 1> sums,
                            Output<double, 1> squares) const {
     const std::size_t rows = values_.size(), features = slots_.size();
     require(vector.shape(0) == rows && squared_vector.shape(0) == rows && sums.shape(0) == features && squares.shape(0) == features,
             "expected vectors of matching sizes");
     const nb::gil_scoped_release unlocked;
-    using Pair = std::array<double, 2>;  // An entry changes both sums of its column.
-    std::array<std::vector<Pair>, kHalves> pairs{std::vector<Pair>(features), std::vector<Pair>(features)};
-    Companion(threads > 1).run([&](std::size_t half) {
-      for (std::size_t row = first_row(half); row < first_row(half + 1); ++row) {
-        std::array<Pair, kSlots> products;
-        for (std::size_t slot = 0; slot < kSlots; ++slot) {
-          const double value = values_[row][slot];
-          products[slot] = {value * vector.data()[row], value * value * squared_vector.data()[row]};
-        }
-        for (std::size_t place = starts_[row]; place < starts_[row + 1]; ++place) {
-          Pair& pair = pairs[half][columns_[place] & kColumnMask];
-          const Pair& product = products[columns_[place] >> kColumnBits];
-          pair[0] += product[0];
-          pair[1] += product[1];
-        }
+    std::vector<std::array<double, 2>> pairs(features);  // An entry changes both sums of its column.
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::array<std::array<double, 2>, kSlots> products;
+      for (std::size_t slot = 0; slot < kSlots; ++slot) {
+        const double value = values_[row][slot];
+        products[slot] = {value * vector.data()[row], value * value * squared_vector.data()[row]};
       }
-    });
+      for (std::size_t place = starts_[row]; place < starts_[row + 1]; ++place) {
+        std::array<double, 2>& pair = pairs[columns_[place] & kColumnMask];
+        const std::array<double, 2>& product = products[columns_[place] >> kColumnBits];
+        pair[0] += product[0];
+        pair[1] += product[1];
+      }
+    }
     for (std::size_t column = 0; column < features; ++column) {
-      sums.data()[column] = pairs[0][column][0] + pairs[1][column][0];
-      squares.data()[column] = pairs[0][column][1] + pairs[1][column][1];
+      sums.data()[column] = pairs[column][0];
+      squares.data()[column] = pairs[column][1];
     }
   }
 
-  // Solves (XᵀWX + λ) step = gradient by conjugate gradients. The result does not depend on the number of threads.
+  // Solves (XᵀWX + λ) step = gradient by conjugate gradients.
   void solve(Input<double, 1> curvature, Input<double, 1> diagonal, Input<double, 1> gradient, double precision, double forcing,
-             std::size_t products, std::size_t threads, Output<double, 1> steps) const {
+             std::size_t products, Output<double, 1> steps) const {
     const std::size_t features = slots_.size(), rows = values_.size();
     require(curvature.shape(0) == rows && diagonal.shape(0) == features && gradient.shape(0) == features && steps.shape(0) == features,
             "expected vectors of matching sizes");
     const nb::gil_scoped_release unlocked;
     double* const step = steps.data();
     std::fill(step, step + features, 0.0);
-    std::vector<double> residual(gradient.data(), gradient.data() + features), scaled(features), terms(features);
-    std::array<std::vector<double>, kHalves> images{std::vector<double>(features), std::vector<double>(features)};
+    std::vector<double> residual(gradient.data(), gradient.data() + features), scaled(features), image(features), terms(features);
     for (std::size_t j = 0; j < features; ++j) {
       scaled[j] = residual[j] / diagonal.data()[j];
       terms[j] = residual[j] * scaled[j];
@@ -223,26 +217,18 @@ class FitMatrix {
     std::vector<double> direction = scaled;
     double product = sum_pairwise(terms.data(), features);
     const double tolerance = forcing * product;
-    Companion companion(threads > 1);
-    // Computes XᵀWX direction for half of the rows, kRows at a time, so that their entries are still in the cache.
-    const auto multiply_half = [&](std::size_t half) {
-      std::vector<double>& image = images[half];
+    for (std::size_t number = 0; number < products && product > tolerance; ++number) {
       std::fill(image.begin(), image.end(), 0.0);
-      const std::size_t end = first_row(half + 1);
-      for (std::size_t first = first_row(half); first < end; first += kRows) {
-        const std::size_t count = std::min(kRows, end - first);
+      for (std::size_t first = 0; first < rows; first += kRows) {  // XᵀWX, while the entries of these rows are in the cache.
+        const std::size_t count = std::min(kRows, rows - first);
         std::array<double, kRows> scores;
         multiply_rows(first, count, direction.data(), scores.data());
         for (std::size_t row = 0; row < count; ++row) {
           add_row(first + row, curvature.data()[first + row] * scores[row], image.data());
         }
       }
-    };
-    std::vector<double>& image = images[0];
-    for (std::size_t number = 0; number < products && product > tolerance; ++number) {
-      companion.run(multiply_half);
       for (std::size_t j = 0; j < features; ++j) {
-        image[j] = image[j] + images[1][j] + precision * direction[j];
+        image[j] += precision * direction[j];
         terms[j] = direction[j] * image[j];
       }
       const double length = product / sum_pairwise(terms.data(), features);
@@ -260,10 +246,6 @@ class FitMatrix {
   }
 
  private:
-  // Rows are added in two halves, so that two threads can add them.
-  static constexpr std::size_t kHalves = 2;
-  std::size_t first_row(std::size_t half) const { return values_.size() * half / kHalves; }
-
   // The products of at most kRows rows with a vector.
   void multiply_rows(std::size_t first, std::size_t count, const double* vector, double* sums) const {
     const std::uint32_t* column = columns_.data();
@@ -325,10 +307,10 @@ void bind_fit_matrix(nb::module_& m) {
       .def("write_entries", &FitMatrix::write_entries, nb::arg("columns").noconvert(), nb::arg("values").noconvert())
       .def("multiply", &FitMatrix::multiply, nb::arg("vector").noconvert(), nb::arg("sums").noconvert())
       .def("multiply_transposed", &FitMatrix::multiply_transposed, nb::arg("vector").noconvert(),
-           nb::arg("squared_vector").noconvert(), nb::arg("threads"), nb::arg("sums").noconvert(), nb::arg("squares").noconvert())
+           nb::arg("squared_vector").noconvert(), nb::arg("sums").noconvert(), nb::arg("squares").noconvert())
       .def("solve", &FitMatrix::solve, nb::arg("curvature").noconvert(), nb::arg("diagonal").noconvert(),
            nb::arg("gradient").noconvert(), nb::arg("precision"), nb::arg("forcing"), nb::arg("products"),
-           nb::arg("threads"), nb::arg("step").noconvert());
+           nb::arg("step").noconvert());
 }
 
 }  // namespace tamis::mail

@@ -247,7 +247,6 @@ class FitMatrix:
         self,
         vector: NDArray[np.float64],
         squared_vector: NDArray[np.float64],
-        threads: int,
         sums: NDArray[np.float64],
         squares: NDArray[np.float64],
     ) -> None: ...
@@ -259,6 +258,5 @@ class FitMatrix:
         precision: float,
         forcing: float,
         products: int,
-        threads: int,
         step: NDArray[np.float64],
     ) -> None: ...

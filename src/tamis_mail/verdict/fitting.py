@@ -21,8 +21,7 @@ These coefficients are fitted to messages that are not held out, so they are mul
 m is the number of messages of the smaller class: with few messages, they have little effect.
 
 Both objectives are convex, so that each has one minimum. The result is a function of the set of messages and
-of the counts: messages come in the order of their digests, and every sum over messages is taken in that
-order. Sums by column are taken over each half of the messages, so that two threads can compute them.
+of the counts: messages come in the order of their digests, and every sum is taken in that order.
 `tests/mail/verdict/test_fitting.py` compares both with scikit-learn and with `tamis.LogisticRegression`. They
 are written in NumPy alone, because the filter is installed without SciPy.
 """
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 
 from tamis.compiled import core
 from tamis.links import sigmoid
-from tamis.threads import count_chunks, run_together
+from tamis.threads import run_together
 from tamis_mail.features import GRAMS
 from tamis_mail.features.arrays import expand_ranges, views
 from tamis_mail.labels import SPAM, Label, count_messages
@@ -65,7 +64,6 @@ _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by
 _FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
 _NO_VIEW = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
-_USUAL_PRODUCTS = 7  # products with the Hessian in a usual step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
 
 
@@ -393,7 +391,6 @@ class SparseRows:
     starts: NDArray[np.int64]  # (messages + 1,): message i has the entries starts[i], …, starts[i + 1] - 1
     features: int
     matrix: "FitMatrix | None" = None  # the same in the core
-    threads: int = 1  # for a product in the core, of which at most two are used; no result depends on it
 
     @classmethod
     def of(
@@ -425,25 +422,16 @@ class SparseRows:
         """
         sums, squares = np.zeros(self.features), np.zeros(self.features)
         if self.matrix is not None:
-            self.matrix.multiply_transposed(vector, squared_vector, self.threads, sums, squares)
+            self.matrix.multiply_transposed(vector, squared_vector, sums, squares)
         else:
             sums += self.sum_columns(self.values, vector)
             squares += self.sum_columns(self.values * self.values, squared_vector)
         return sums, squares
 
     def sum_columns(self, values: Floats, vector: Floats) -> Floats:
-        """(features,): sum `values`, one per entry and each times the element of its message, by column.
-
-        The two halves of the messages are summed one by one, and then added, as two threads of the core do.
-        """
-        middle = self.starts[(len(self.starts) - 1) // 2]
-        products = values * vector.take(self.rows)
-        first, second = (  # without entries, arrays of integers
-            np.bincount(self.columns[half], products[half], self.features)
-            for half in (slice(middle), slice(middle, None))
-        )
-        sums: Floats = (first + second).astype(np.float64, copy=False)
-        return sums
+        """(features,): sum `values`, one per entry and each times the element of its message, by column."""
+        sums = np.bincount(self.columns, values * vector.take(self.rows), self.features)
+        return sums.astype(np.float64, copy=False)
 
 
 def make_design(rows: Rows, starts: NDArray[np.intp], kinds: Kinds) -> tuple[NDArray[np.bool_], SparseRows]:
@@ -469,10 +457,7 @@ def make_design(rows: Rows, starts: NDArray[np.intp], kinds: Kinds) -> tuple[NDA
     matrix.write_starts(entry_starts)
     no_columns, no_values = np.empty(0, np.int32), np.empty(0)
     features = matrix.count_columns()
-    threads = count_chunks(_USUAL_PRODUCTS * len(matrix))
-    return is_used, SparseRows(
-        np.empty(0, np.intp), no_columns, no_values, entry_starts, features, matrix, threads
-    )
+    return is_used, SparseRows(np.empty(0, np.intp), no_columns, no_values, entry_starts, features, matrix)
 
 
 def make_design_by_numpy(
@@ -531,9 +516,7 @@ def solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Flo
     """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients."""
     step = np.zeros_like(gradient)
     if design.matrix is not None:
-        design.matrix.solve(
-            curvature, diagonal, gradient, PRECISION, _FORCING, _PRODUCTS, design.threads, step
-        )
+        design.matrix.solve(curvature, diagonal, gradient, PRECISION, _FORCING, _PRODUCTS, step)
         return step
     residual = gradient.copy()
     scaled = residual / diagonal

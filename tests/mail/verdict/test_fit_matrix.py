@@ -1,23 +1,17 @@
 """The matrix of the fit in the compiled core: the same bits as in NumPy."""
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tamis.compiled import core
-from tamis_mail.records import replace
 from tamis_mail.verdict.fitting import SparseRows, solve
 from tests.compiled_core import needs_core
 
 pytestmark = needs_core
 
 
-def _matrix(
-    messages: int, features: int, slots: int, seed: int, threads: int = 1
-) -> tuple[SparseRows, SparseRows]:
+def _matrix(messages: int, features: int, slots: int, seed: int) -> tuple[SparseRows, SparseRows]:
     """Make a matrix whose entries of a row and a slot have one value: with the core, and without."""
     assert core is not None
     rng = np.random.default_rng(seed)
@@ -28,16 +22,13 @@ def _matrix(
     values = rng.normal(size=(messages, slots))[rows, slot_of[all_columns]]
     plain = SparseRows.of(rows, all_columns, values, messages, features)
     matrix = core.mail.FitMatrix(plain.starts, plain.columns, plain.values, slot_of)
-    return SparseRows(rows, plain.columns, values, plain.starts, features, matrix, threads), plain
+    return SparseRows(rows, plain.columns, values, plain.starts, features, matrix), plain
 
 
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("slots", [1, 3, 4])
 @pytest.mark.parametrize(("messages", "features"), [(0, 0), (0, 3), (3, 0), (1, 1), (7, 130), (41, 700)])
-def test_products_and_steps_have_the_bits_of_numpy(
-    messages: int, features: int, slots: int, threads: int
-) -> None:
-    ours, plain = _matrix(messages, features, slots, messages + features, threads)
+def test_products_and_steps_have_the_bits_of_numpy(messages: int, features: int, slots: int) -> None:
+    ours, plain = _matrix(messages, features, slots, messages + features)
     rng = np.random.default_rng(slots)
     by_message, by_feature = rng.normal(size=messages), rng.normal(size=features)
     np.testing.assert_array_equal(ours.multiply(by_feature), plain.multiply(by_feature))
@@ -52,21 +43,6 @@ def test_products_and_steps_have_the_bits_of_numpy(
     step = solve(ours, curvature, diagonal, by_feature)
     np.testing.assert_array_equal(step, solve(plain, curvature, diagonal, by_feature))
     assert not features or step.any()
-
-
-def test_a_second_thread_changes_no_bit_however_late_it_is() -> None:
-    """The second half of each of many small products is computed by either thread, whichever is first."""
-    alone, plain = _matrix(30, 400, 3, 0)
-    shared = replace(alone, threads=2)
-    rng = np.random.default_rng(1)
-    expected, steps = [], []
-    for _ in range(100):
-        curvature, diagonal, gradient = rng.random(30), 0.1 + rng.random(400), rng.normal(size=400)
-        expected.append(solve(plain, curvature, diagonal, gradient))
-        steps.append(partial(solve, shared, curvature, diagonal, gradient))
-    with ThreadPoolExecutor(4) as pool:  # more threads than processors
-        for step, by_numpy in zip(pool.map(lambda run: run(), steps), expected, strict=True):
-            np.testing.assert_array_equal(step, by_numpy)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +80,6 @@ def test_slots_and_sizes_are_checked() -> None:
     with pytest.raises(ValueError, match="matching sizes"):
         matrix.multiply(np.ones(3), np.ones(1))
     with pytest.raises(ValueError, match="matching sizes"):
-        matrix.multiply_transposed(np.ones(2), np.ones(1), 1, np.ones(2), np.ones(2))
+        matrix.multiply_transposed(np.ones(2), np.ones(1), np.ones(2), np.ones(2))
     with pytest.raises(ValueError, match="matching sizes"):
-        matrix.solve(np.ones(1), np.ones(2), np.ones(3), 0.1, 0.1, 5, 1, np.ones(2))
+        matrix.solve(np.ones(1), np.ones(2), np.ones(3), 0.1, 0.1, 5, np.ones(2))

@@ -199,9 +199,12 @@ def _advise_on_tokens(status: Status) -> list[str]:
     older = sorted(version for version in status.versions if version < VERSION)
     if not older:
         return []
+    versions = " and ".join(map(str, older))
     return [
-        f"advice    the store counts tokens of version {' and '.join(map(str, older))}: to use those of "
-        f"version {VERSION}, learn the mail again: tamis store upgrade"
+        (
+            f"advice    the store counts tokens of version {versions}: to use those of version {VERSION}, learn "
+            "the mail again: tamis store upgrade"
+        )
     ]
 
 
