@@ -60,8 +60,11 @@ SCALE_WIDTH = 0.5  # standard deviation of a scale before any mail, relative to 
 INTERCEPT_WIDTH = 1.0  # standard deviation of the intercept before any mail
 _NEWTON_STEPS = 100  # at most; about ten suffice
 _TOLERANCE = 1e-10  # the scales have converged at this gradient per message, or at this step
-_DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than this
-_FORCING = 0.1  # forcing term: a step is solved until the squared residual is this fraction of the first
+_DECREMENT = 1e-4  # the second fit has converged if its objective would fall by no more than about this
+# Forcing terms: a step is solved until the squared residual is this fraction of the squared gradient. The
+# first step has the largest one; a later one has half the ratio of the squared gradient to the one before.
+_SMALLEST_FORCING, _LARGEST_FORCING = 0.05, 0.5
+_LAST_FORCING = 0.1  # at least this fraction of the fall that a step promises is taken to be left after it
 _NO_VIEW = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
@@ -479,7 +482,11 @@ def make_design_by_numpy(
 
 
 def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Floats) -> Floats:
-    """Minimise the second objective: Newton's method, with steps by preconditioned conjugate gradients."""
+    """Minimise the second objective: Newton's method, with steps by preconditioned conjugate gradients.
+
+    Far from the minimum, a step is solved roughly, because the quadratic model is rough there, too; the
+    forcing terms are those of Eisenstat and Walker (1996).
+    """
     point = np.zeros(design.features)
     score = offset.copy()
     signs = np.where(target > 0, 1.0, -1.0)
@@ -490,16 +497,20 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
         )
 
     current = loss(point, score)
+    forcing = _LARGEST_FORCING
+    previous_size = 0.0  # of the gradient: squared, and scaled by the diagonal of the Hessian
     for _ in range(_NEWTON_STEPS):
         p = sigmoid(score)
         curvature = weights * p * (1 - p)
         gradient, diagonal = design.multiply_transposed(weights * (p - target), curvature)
         gradient += PRECISION * point
         diagonal += PRECISION
-        step = solve(design, curvature, diagonal, gradient)
+        gradient_size = float((gradient * gradient / diagonal).sum())
+        if previous_size > 0:
+            forcing = min(_LARGEST_FORCING, max(gradient_size / previous_size / 2, _SMALLEST_FORCING))
+        previous_size = gradient_size
+        step = solve(design, curvature, diagonal, gradient, forcing)
         decrement = float((gradient * step).sum()) / 2
-        if not decrement > _DECREMENT:
-            break
         change = design.multiply(step)
         size = 1.0
         for _ in range(_HALVINGS):
@@ -509,20 +520,27 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
                 break
             size /= 2
         point, score, current = next_point, next_score, following
+        if not max(forcing, _LAST_FORCING) * decrement > _DECREMENT:
+            break
     return point
 
 
-def solve(design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats) -> Floats:
-    """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients."""
+def solve(
+    design: SparseRows, curvature: Floats, diagonal: Floats, gradient: Floats, forcing: float
+) -> Floats:
+    """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients.
+
+    `forcing` is the fraction of the squared residual at which they end.
+    """
     step = np.zeros_like(gradient)
     if design.matrix is not None:
-        design.matrix.solve(curvature, diagonal, gradient, PRECISION, _FORCING, _PRODUCTS, step)
+        design.matrix.solve(curvature, diagonal, gradient, PRECISION, forcing, _PRODUCTS, step)
         return step
     residual = gradient.copy()
     scaled = residual / diagonal
     direction = scaled.copy()
     product = float((residual * scaled).sum())
-    tolerance = _FORCING * product
+    tolerance = forcing * product
     for _ in range(_PRODUCTS):
         if not product > tolerance:
             break

@@ -40,8 +40,8 @@ def test_products_and_steps_have_the_bits_of_numpy(messages: int, features: int,
     ):
         np.testing.assert_array_equal(product, by_numpy)
     curvature, diagonal = rng.random(messages), 0.1 + rng.random(features)
-    step = solve(ours, curvature, diagonal, by_feature)
-    np.testing.assert_array_equal(step, solve(plain, curvature, diagonal, by_feature))
+    step = solve(ours, curvature, diagonal, by_feature, 0.1)
+    np.testing.assert_array_equal(step, solve(plain, curvature, diagonal, by_feature, 0.1))
     assert not features or step.any()
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import optimize
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression as PeerRegression
 
 from tamis import LogisticRegression
@@ -11,7 +12,7 @@ from tamis.compiled import core
 from tamis_mail import features
 from tamis_mail.features.arrays import views
 from tamis_mail.labels import Label
-from tamis_mail.verdict import RULE
+from tamis_mail.verdict import RULE, fitting
 from tamis_mail.verdict.arrays import scores
 from tamis_mail.verdict.fitting import (
     INTERCEPT_WIDTH,
@@ -284,6 +285,43 @@ def test_few_messages_of_either_kind_are_too_few(spams: int, hams: int) -> None:
 
 def test_enough_messages_are_enough() -> None:
     assert can_fit(np.arange(2 * MIN_FITTED_MESSAGES) < MIN_FITTED_MESSAGES)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_coefficients_are_near_the_minimum_that_scipy_finds(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    messages, features = int(dice.integers(2, 200)), int(dice.integers(1, 400))
+    rows, columns = np.nonzero(dice.random((messages, features)) < dice.choice([0.02, 0.1, 0.5]))
+    values = 1 / np.sqrt(np.bincount(rows, minlength=messages))[rows]
+    is_spam = dice.random(messages) < dice.uniform(0.1, 0.9)
+    # Some offsets tell the classes apart, some are wrong, and some are far from 0.
+    offset = dice.choice([-3.0, 0.0, 3.0]) * np.where(is_spam, 1, -1) + dice.choice([1.0, 6.0]) * dice.normal(
+        size=messages
+    )
+    weights = dice.choice([1.0, 0.5, 8.0], messages)
+    signs = np.where(is_spam, 1.0, -1.0)
+    dense = np.zeros((messages, features))
+    dense[rows, columns] = values
+
+    def loss(point: Floats) -> float:
+        scores = dense @ point + offset
+        return float((weights * np.logaddexp(0, -signs * scores)).sum() + PRECISION * (point @ point) / 2)
+
+    def slope(point: Floats) -> Floats:
+        gaps = weights * (expit(dense @ point + offset) - is_spam)
+        gradient: Floats = dense.T @ gaps + PRECISION * point
+        return gradient
+
+    peer = optimize.minimize(
+        loss,
+        np.zeros(features),
+        jac=slope,
+        method="L-BFGS-B",
+        options={"ftol": 1e-16, "gtol": 1e-9, "maxiter": 5000},
+    )
+    design = SparseRows.of(rows, columns, values, messages, features)
+    point = fitting._minimise(design, is_spam.astype(np.float64), weights, offset)
+    assert loss(point) - peer.fun < 2e-4
 
 
 @pytest.mark.parametrize("entries", [0, 1, 5000])

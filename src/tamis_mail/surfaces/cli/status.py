@@ -202,8 +202,8 @@ def _advise_on_tokens(status: Status) -> list[str]:
     versions = " and ".join(map(str, older))
     return [
         (
-            f"advice    the store counts tokens of version {versions}: to use those of version {VERSION}, learn "
-            "the mail again: tamis store upgrade"
+            f"advice    the store counts tokens of version {versions}: to use those of version {VERSION}, "
+            "learn the mail again: tamis store upgrade"
         )
     ]
 
