@@ -74,7 +74,8 @@ def measure(mail: Sequence[Mail], before: Path, folder: Path, repeats: int) -> l
             tell(f"run {number + 1}: {name}: {runs[name][-1][0]:.2f} s, {runs[name][-1][1] / 1e6:.1f} MB")
     seconds = {name: statistics.median(took for took, _ in runs[name]) for name in trees}
     megabytes = {name: runs[name][-1][1] / 1e6 for name in trees}
-    some = write_boxes(mail[:: max(1, len(mail) // FITTED_MESSAGES)][:FITTED_MESSAGES], folder / "some")
+    count = min(FITTED_MESSAGES, len(mail))
+    some = write_boxes([mail[number * len(mail) // count] for number in range(count)], folder / "some")
     learn(trees["now"], folder / "fitted", some)
     store = str(folder / "fitted" / "mail.tamis")
     fits = [run_command(trees["now"], "tune", "--quiet", "--store", store) for _ in range(max(3, repeats))]
