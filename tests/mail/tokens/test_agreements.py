@@ -1,6 +1,7 @@
 """Version 3 of the tokens says whether servers, sender, recipient and text agree, and how late mail came."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -192,7 +193,7 @@ def test_any_bytes_have_tokens_of_bounded_length(raw: bytes) -> None:
     assert len(read_tokens.subject.split()) <= 42
 
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[int], str]] = {
     "hosts": lambda n: received("a" * n, "a." * n, "a-" * n),
     "claims": lambda n: received("from [" + "a" * n, "(a" * n, "(a " * n),
     "recipients": lambda n: received("for <" * n, "for <a> " * n, "for <>" * n),

@@ -1,6 +1,7 @@
 """The compiled core reads the further tokens of version 3 as the reference does, to the byte."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -116,11 +117,14 @@ NUMBERS = st.lists(
 ).map("".join)
 
 
+list_fields = attrgetter(*Tokens.__slots__)
+
+
 def compare(fields: Sequence[tuple[str, str]], *parts: Part) -> None:
     message = Message(b"", tuple(fields), parts, "", ())
     for version in (2, 3):
         expected = reference.read(message, version)
-        assert Tokens(*mail.read_tokens(message, version), version) == expected
+        assert (*mail.read_tokens(message, version), version) == list_fields(expected)
 
 
 def make_part(text: str, kind: str = "text/plain") -> Part:
