@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "../bits.hpp"
 #include "sorting.hpp"
 
 namespace tamis::mail {
@@ -53,13 +54,7 @@ std::size_t count_token_bytes(std::uint64_t block) {
   // The highest bit of each byte is set where the byte is above 32: its other bits and 0x5f carry into it, or it was set.
   const std::uint64_t gaps = ~(((block & low) + above_space) | block) & high;
   if (gaps == 0) return kBlock;
-#if defined(__GNUC__)
-  return static_cast<std::size_t>(__builtin_ctzll(gaps)) / 8;
-#else
-  std::size_t bytes = 0;
-  while (!(gaps >> 8 * bytes & 0x80)) ++bytes;
-  return bytes;
-#endif
+  return find_lowest_bit(gaps) / 8;
 }
 
 std::uint64_t mix(std::uint64_t state, std::uint64_t block) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../bits.hpp"
 #include "../common.hpp"
 
 namespace tamis::mail {
@@ -52,16 +53,6 @@ std::uint64_t collect_bits(const std::uint8_t* properties, Property property) {
   }
 #endif
   return mask;
-}
-
-unsigned find_lowest_bit(std::uint64_t mask) {
-#if defined(__GNUC__)
-  return static_cast<unsigned>(__builtin_ctzll(mask));
-#else
-  unsigned bit = 0;
-  while (!(mask >> bit & 1)) ++bit;
-  return bit;
-#endif
 }
 
 // Whether a character of text[start:end], which is not empty, has a property.

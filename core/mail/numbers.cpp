@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../bits.hpp"
 #include "../common.hpp"
 
 namespace tamis::mail {
@@ -37,12 +38,12 @@ TAMIS_FOR_EACH_PROCESSOR std::size_t find_block(const char32_t* text, std::size_
 
 // The place of the first digit among the next eight bytes of ASCII; 8 if there is none.
 std::size_t find_digit_of_eight(const char* text) {
-#if defined(__GNUC__) && defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, text, 8);
   // A byte that is a digit, and no other byte of ASCII, becomes less than ten here: then 118 more do not reach its highest bit.
   const std::uint64_t digits = ~((bytes ^ 0x3030303030303030) + 0x7676767676767676) & 0x8080808080808080;
-  return digits == 0 ? 8 : static_cast<std::size_t>(__builtin_ctzll(digits)) / 8;
+  return digits == 0 ? 8 : find_lowest_bit(digits) / 8;
 #else
   std::size_t place = 0;
   while (place < 8 && !is_digit(static_cast<unsigned char>(text[place]))) ++place;

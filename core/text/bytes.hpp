@@ -4,12 +4,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../bits.hpp"
 #include "../compiler.hpp"
 #include "../require.hpp"
-
-#if defined(_MSC_VER)
-#include <intrin.h>
-#endif
 
 namespace tamis::text {
 
@@ -28,21 +25,6 @@ inline uint64_t load_eight(const uint8_t* place) {
   word = __builtin_bswap64(word);
 #endif
   return word;
-}
-
-// Return the index of the lowest bit that is set; there must be one.
-inline int find_lowest_bit(uint64_t bits) {
-#if defined(__GNUC__)
-  return __builtin_ctzll(bits);
-#elif defined(_MSC_VER) && defined(_WIN64)
-  unsigned long index;
-  _BitScanForward64(&index, bits);
-  return static_cast<int>(index);
-#else
-  int index = 0;
-  for (; !(bits & 1); bits >>= 1) ++index;
-  return index;
-#endif
 }
 
 // Return whether two tokens have the same bytes. Both are followed by eight bytes that may be read.

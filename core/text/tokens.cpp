@@ -98,7 +98,7 @@ int64_t read_words(TokenTable& table, Bytes folded, Int64s offsets, int64_t shor
       uint64_t edges = inside ^ (inside << 1 | carry);
       carry = inside >> 63;
       while (edges != 0) {
-        const int at = find_lowest_bit(edges);
+        const auto at = static_cast<int>(find_lowest_bit(edges));
         edges &= edges - 1;
         if (inside >> at & 1) {
           start = i + at;
