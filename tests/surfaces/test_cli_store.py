@@ -172,8 +172,8 @@ def older(store: Path) -> Path:
 
 def test_an_older_store_is_upgraded_from_its_mailboxes(typed: Type, older: Path) -> None:
     status = typed("status").text
-    versions = f"counts tokens of version {VERSION - 1}: to use those of version {VERSION}, learn"
-    assert f"{versions} the mail again: tamis store upgrade" in status
+    assert f"tokens    version {VERSION - 1}; a new store has version {VERSION}" in status
+    assert "learn the mail again: tamis store upgrade" in status
     answer = typed("store", "upgrade")
     assert (answer.status, answer.err) == (0, "")
     assert f"has learned 24 messages again; the old store is {older}.before-upgrade" in answer.text

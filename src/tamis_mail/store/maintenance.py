@@ -438,9 +438,9 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
     if own_versions and other_versions and own_versions != other_versions:
         older = store if max(own_versions) < max(other_versions) else other
         raise StoreError(
-            f"{other.name} counts tokens of version {_join(other_versions)}, and {store.name} of version "
-            f"{_join(own_versions)}, which are not the same words: learn the mail of {older.name} again "
-            "(tamis store upgrade)"
+            f"{other.name} counts tokens of version {_format_versions(other_versions)}, and {store.name} of "
+            f"version {_format_versions(own_versions)}, which are not the same words: learn the mail of "
+            f"{older.name} again (tamis store upgrade)"
         )
     shared_imports = sorted(
         name for name in _list_imports(store).keys() & _list_imports(other).keys() if name != "tokens"
@@ -457,7 +457,8 @@ def _refuse_other_tokens(store: Store, other: Store) -> None:
         )
 
 
-def _join(numbers: Sequence[int]) -> str:
+def _format_versions(numbers: Sequence[int]) -> str:
+    """Write versions of tokens for a message; a store that was made long ago may have several."""
     return " and ".join(map(str, numbers))
 
 

@@ -29,8 +29,8 @@ _LEARNED_TABLES = ("label", "source", "journal", "run", "shelf", "bundle", "mess
 # The settings that belong to these tables. The record of bogofilter's list belongs to the table `word_list`,
 # which stays; without such a table, the counts of bogofilter were added to the others, by an older tamis.
 _LEARNED_SETTINGS = (
-    "name IN ('era', 'rule', 'tokens', 'weights') OR name LIKE 'imported %' "
-    "AND NOT (value = 'bogofilter' AND EXISTS (SELECT 1 FROM main.word_list))"
+    "name IN ('era', 'rule', 'tokens', 'weights') OR (name LIKE 'imported %' "
+    "AND NOT (value = 'bogofilter' AND EXISTS (SELECT 1 FROM main.word_list)))"
 )
 
 

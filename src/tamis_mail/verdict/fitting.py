@@ -64,7 +64,9 @@ _DECREMENT = 1e-4  # the second fit has converged if its objective would fall by
 # Forcing terms: a step is solved until the squared residual is this fraction of the squared gradient. The
 # first step has the largest one; a later one has half the ratio of the squared gradient to the one before.
 _SMALLEST_FORCING, _LARGEST_FORCING = 0.05, 0.5
-_LAST_FORCING = 0.1  # at least this fraction of the fall that a step promises is taken to be left after it
+# After a step, the fall of the objective that is left is taken to be the forcing term times the fall that the
+# step promised, or this fraction of it if the forcing term is smaller.
+_LEAST_REMAINDER = 0.1
 _NO_VIEW = 4  # in the core's matrix, instead of the index in LAYER_VIEWS, for views without coefficients
 _PRODUCTS = 60  # maximum number of products with the Hessian per step of the second fit
 _HALVINGS = 30  # of the length of a step, at most
@@ -520,7 +522,7 @@ def _minimise(design: SparseRows, target: Floats, weights: Floats, offset: Float
                 break
             size /= 2
         point, score, current = next_point, next_score, following
-        if not max(forcing, _LAST_FORCING) * decrement > _DECREMENT:
+        if not max(forcing, _LEAST_REMAINDER) * decrement > _DECREMENT:
             break
     return point
 
@@ -530,7 +532,7 @@ def solve(
 ) -> Floats:
     """Solve (XᵀWX + λ) step = gradient approximately, by preconditioned conjugate gradients.
 
-    `forcing` is the fraction of the squared residual at which they end.
+    They end when the squared residual is at most the fraction `forcing` of the squared gradient.
     """
     step = np.zeros_like(gradient)
     if design.matrix is not None:

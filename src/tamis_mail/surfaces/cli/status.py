@@ -196,16 +196,9 @@ def _advise_on_age(status: Status) -> list[str]:
 
 
 def _advise_on_tokens(status: Status) -> list[str]:
-    older = sorted(version for version in status.versions if version < VERSION)
-    if not older:
-        return []
-    versions = " and ".join(map(str, older))
-    return [
-        (
-            f"advice    the store counts tokens of version {versions}: to use those of version {VERSION}, "
-            "learn the mail again: tamis store upgrade"
-        )
-    ]
+    if any(version < VERSION for version in status.versions):
+        return ["advice    to use the tokens of this version, learn the mail again: tamis store upgrade"]
+    return []
 
 
 def _format_period(period: tuple[int, int]) -> str:
